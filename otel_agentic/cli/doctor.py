@@ -258,7 +258,8 @@ def print_live(out: Console, live: LiveStore | UnreadableStore, collector: Colle
     if live.ambiguous_links:
         ambiguous_conversations = plural(live.ambiguous_links, "conversation")
         problems.append(f"{ambiguous_conversations} without an id whose history matches two others equally: not linked")
-    _print_problems(out, [*problems, *(safe(clock.note) for clock in live.wrong_clocks)])
+    reuse = [] if live.id_reuse is None else live.id_reuse.notes
+    _print_problems(out, [*problems, *(safe(clock.note) for clock in live.wrong_clocks), *reuse])
 
 
 def _print_health(out: Console, state: CollectorState) -> None:
@@ -417,6 +418,7 @@ def _show_files(
         scopes=scopes_of(traces),
         coverage=by_framework(of_conversations(entry.conversation for entry in traces_read.conversations)),
         wrong_clocks=traces_read.wrong_clocks(time.time_ns()),
+        id_reuse=traces_read.id_reuse,
         problems=list(traces_read.problems),
     )
     if output == "json":
@@ -443,6 +445,8 @@ def _print_files(reading: FilesReading, limit: int) -> None:
         print_coverage(out, reading.coverage, title)
     for clock in reading.wrong_clocks:
         say(out, f"warning: {clock.note}", style="yellow")
+    for note in reading.id_reuse.notes if reading.id_reuse is not None else ():
+        say(out, f"note: {note}", style="yellow")
 
 
 def _ask_collector(target: Target, output: str) -> None:

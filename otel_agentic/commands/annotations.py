@@ -22,6 +22,7 @@ from otel_agentic.store.annotations import (
     new_annotation_id,
     retract,
 )
+from otel_agentic.store.conversations import shared_id_message
 from otel_agentic.store.judges import ConversationLocation, locations_of
 from otel_agentic.store.queries.scores import stored_outcomes, stored_scores
 from otel_agentic.store.table import Key
@@ -87,8 +88,8 @@ def label(context: Context, request: LabelRequest) -> RecordedLabel:
     request = request.checked()
     name = _full_name(context, request)
     engine = context.engine
-    conversation_id: str = engine.store.redacting.value(request.conversation_id)
-    location = _location(context, conversation_id, request.environment)
+    location = _location(context, engine.store.redacting.value(request.conversation_id), request.environment)
+    conversation_id = location.conversation_id
     target = AnnotationTarget(
         environment=location.environment,
         conversation_id=conversation_id,
@@ -143,6 +144,10 @@ def _location(context: Context, conversation_id: str, environment: str | None) -
         where = "" if environment is None else f" in environment {environment!r}"
         raise BadInputError(
             f"conversation {conversation_id!r}: not in the store{where}; `otel-agentic conversations list` lists them"
+        )
+    if len({location.environment for location in matches}) < len(matches):
+        raise BadInputError(
+            shared_id_message(conversation_id, [(item.environment, item.conversation_id) for item in matches])
         )
     names = ", ".join(repr(location.environment) for location in matches)
     raise BadInputError(

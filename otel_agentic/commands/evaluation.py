@@ -20,7 +20,7 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.evaluation.forecast import forecast_evaluation
 from otel_agentic.evaluation.run import judge_json
-from otel_agentic.evaluation.scope import TruthFile, unknown_labels
+from otel_agentic.evaluation.scope import TruthFile, check_labels, unknown_labels
 from otel_agentic.evaluators.base import asks
 from otel_agentic.evaluators.registry import metric_named
 from otel_agentic.judges import ExactJudge
@@ -101,6 +101,7 @@ def evaluate(
     runner = context.engine.runner
     metric_selection = runner.chosen if metrics is None else runner.choose(metrics)
     labels_given = [TruthFile(name=n, text=t) for n, t in labels]
+    check_labels(context.engine.store, labels_given)
     new_cases = runner.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
     truth = runner.truth().named(evaluation)
     selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
@@ -315,6 +316,7 @@ def backfill(
     if workers is not None and context.locks is not None:
         raise UsageError("a running collector scores in its own process: leave out --executor, or stop it first")
     truth = ([TruthFile(name=n, text=t) for n, t in cases], [TruthFile(name=n, text=t) for n, t in labels])
+    check_labels(context.engine.store, truth[1])
     if dry_run:
         return _in_background(lambda progress, _: iter([_estimate(context, request, truth, progress)]))
     return _in_background(lambda progress, stop: _run(context, request, truth, workers, _Listener(progress, stop)))

@@ -322,15 +322,10 @@ def conversations_show(
 ) -> dict[str, Any]:
     """Return one conversation with its score, its case, and its metrics."""
     with context.showing(evaluation).store.read() as con:
-        keys = browse.find_conversation(con, conversation_id, environment)
-        if not keys:
-            raise BadInputError(f"no conversation {conversation_id!r}; `otel-agentic conversations list` shows them")
-        if len(keys) > 1:
-            names = ", ".join(repr(name) for name, _ in keys)
-            raise BadInputError(f"conversation {conversation_id!r} exists in environments {names}; give --environment")
-        (conversation,) = load_conversations(con, keys)
-        score = browse.score_of(con, keys[0])
-        metrics = browse.metrics_of(con, keys[0])
+        key = browse.only_conversation(con, conversation_id, environment)
+        (conversation,) = load_conversations(con, [key])
+        score = browse.score_of(con, key)
+        metrics = browse.metrics_of(con, key)
     settings, installed = context.engine.settings.evaluators, context.engine.runner.installed
     rules = FailureRules(metrics_by_name(installed).values(), settings)
     result = (score["case_id"], score["outcome"], score["reason"]) if score else None

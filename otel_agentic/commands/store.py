@@ -15,7 +15,7 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.engine.engine import snapshot
 from otel_agentic.engine.retention import RetentionPass
-from otel_agentic.reports.conversations import by_framework, of_view, wrong_clocks_of
+from otel_agentic.reports.conversations import by_framework, id_reuse_of, of_view, wrong_clocks_of
 from otel_agentic.store.connection import DEFAULT, require_evaluation, to_json_value
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.maintenance import vacuum as stats
@@ -58,7 +58,9 @@ def store_summary(context: Context) -> dict[str, Any]:
     """Return counts and content coverage of the store."""
     with context.engine.store.read() as con:
         counts = {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
-    return {**counts, "wrong_clocks": wrong_clocks_of(context.engine.store)}
+    reuse = id_reuse_of(context.engine.store)
+    shown_reuse = {} if reuse is None else {"id_reuse": reuse}
+    return {**counts, "wrong_clocks": wrong_clocks_of(context.engine.store), **shown_reuse}
 
 
 @command("live", role="query")

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.evaluation.scope import TruthFile, unknown_labels
+from otel_agentic.evaluation.scope import TruthFile, check_labels, unknown_labels
 from otel_agentic.reports.conversations import iso
 from otel_agentic.reports.promotion import PromotionRequest, clusters_of, promote
 from otel_agentic.results import JsonObject
@@ -36,6 +36,7 @@ def truth_import(
     with context.engine.store.read() as con:
         before = current_datasets(con)
     label_files = [TruthFile(name=name, text=text) for name, text in labels]
+    check_labels(context.engine.store, label_files)
     new_cases = context.engine.runner.remember([TruthFile(name=name, text=text) for name, text in cases], label_files)
     with context.engine.store.read() as con:
         rows = list_cases(con)

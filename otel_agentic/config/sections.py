@@ -246,6 +246,11 @@ class ConversationSettings(Section):
     case_id_attributes: tuple[str, ...] = Field(
         default=("agentic.case.id",), description="attribute names (span or resource) that contain a case id"
     )
+    attempt_id_attributes: tuple[str, ...] = Field(
+        default=("agentic.attempt.id",),
+        description="attribute names (span or resource) that contain the id of an attempt: another one under the same "
+        "conversation id starts a new conversation",
+    )
     end_attributes: tuple[str, ...] = Field(
         default=("agentic.conversation.end",), description="attribute names that, when true, end a conversation"
     )

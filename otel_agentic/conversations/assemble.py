@@ -43,7 +43,7 @@ from otel_agentic.spans.model import SpanKind
 
 if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
-    from otel_agentic.conversations.link import Linked, Segment
+    from otel_agentic.conversations.segments import Linked, Segment
 
 #: A greeting and a turn with a query.
 _WITH_GREETING: Final = 2

@@ -1,28 +1,25 @@
 """Assign traces, or parts of them, to conversations.
 
 Identity is (environment, conversation id). An explicit id takes precedence (the one nearest the root over those below
-it) and is inherited across the trace. Traces without an explicit id are linked by span links, else by a growing message
+it) and is inherited across the trace; `identity` decides whether traces with the same id are one conversation. Traces without an explicit id are linked by span links, else by a growing message
 history; otherwise the trace is a conversation of its own. Linking is a pure function of the set of spans: the order of
 arrival does not matter.
 
-A framework sends history in one of three ways, the most reliable first: the messages with their calls, the texts alone (calls
-are rewritten), and a transcript pasted into one message of the user. Digests of that history identify continued runs. A
-turn that two instrumentations of one process recorded in separate traces is recognised as an echo.
+A turn that two instrumentations of one process recorded in separate traces is recognised as an echo.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.merge import Node, agent_of, inherited_ids, short
+from otel_agentic.conversations.identity import Attempt, attempts_of
 from otel_agentic.conversations.model import ConversationId, LinkMethod, idle_limit_ns
-from otel_agentic.conversations.tree import answer_in, build_tree, last_answer, last_query
-from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
+from otel_agentic.conversations.segments import Linked, Segment, segments_of
+from otel_agentic.conversations.tree import build_tree
 
 if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
@@ -32,280 +29,6 @@ if TYPE_CHECKING:
     _Family = tuple[str, str | None, str | None, str]
     #: The end of a segment in nanoseconds, the segment, and its conversation.
     _End = tuple[int, "Segment", "_Chain"]
-
-#: Minimum number of messages of a history: a user's message and an answer. A shorter one proves nothing.
-_LEAST: Final = 2
-#: `Guest: …`: the speaker in a transcript.
-_SPEAKER: Final = re.compile(r"^\s*[\w *#<>-]{1,32}:\s+")
-#: The same on a line of its own.
-_LABEL: Final = re.compile(r"^[\w *#<>-]{1,32}:$")
-#: The number of last lines of a pasted transcript that are examined, and the length below which a line proves nothing.
-_MOST_LINES: Final = 64
-_LEAST_LINE: Final = 8
-
-
-def digests_before(messages: Sequence[Message], queries: Iterable[str]) -> tuple[str, ...]:
-    """Return digests of the messages before a run, the weakest evidence first.
-
-    Args:
-        messages: the input of its first model call.
-        queries: the user's text that it answers, from the run and from the model's input.
-    """
-    before = [message for message in messages if message.role != "system"][:-1]  # the last message is the run's own
-    earlier = (*_prefixes("texts", _texts(before)), *_prefixes("messages", _texts_and_calls(before)))
-    return (*dict.fromkeys(digest for query in queries for digest in _transcript(query)), *earlier)
-
-
-def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str, ...]:
-    """Return digests of a run as history; a run that continues it has one of them among its `digests_before`.
-
-    Args:
-        messages: the input and output of its last model call.
-        answer: the answer of the run.
-    """
-    last_digests = []
-    for kind, contents in (("texts", _texts(messages)), ("messages", _texts_and_calls(messages))):
-        digests = _prefixes(kind, contents)
-        # Messages without an answer are continued, however short they are.
-        if len(digests) >= _LEAST or (digests and messages[-1].role != "assistant"):
-            last_digests.append(digests[-1])
-    line = _last_line(answer)
-    return (*([line] if line is not None else []), *last_digests)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
-    """The form of a query and its answer in a transcript that a later query may contain.
-
-    `lines` are the last lines of the query, each with and without the speaker, `answer` those of the answer. `digest` is the
-    digest of the answer's last line, which is among the `digests_after`.
-    """
-
-    lines: tuple[frozenset[str], ...] = ()
-    answer: tuple[frozenset[str], ...] = ()
-    digest: str | None = None
-
-    def shows(self, earlier: Transcript) -> bool:
-        """Return whether the query contains an earlier answer, and the earlier query directly before it.
-
-        An answer alone proves nothing: people paste answers, and many answers end with the same line.
-        """
-        if not earlier.answer:
-            return False
-        query, size = frozenset().union(*earlier.lines), len(earlier.answer)
-        return any(
-            self.lines[index] & earlier.answer[-1] and self.lines[index - size] & query
-            for index in range(size, len(self.lines) - 1)  # the last one is the user's own
-        )
-
-
-def transcript_of(queries: Iterable[str], answer: str | None) -> Transcript:
-    """Return the form of a query and its answer in a transcript."""
-    lines = tuple(line for query in queries for line in _plain_lines(query))
-    return Transcript(lines=lines, answer=_plain_lines(answer), digest=_last_line(answer))
-
-
-def _plain_lines(text: str | None) -> tuple[frozenset[str], ...]:
-    lines = (_spaced(line) for line in (text or "").strip().split("\n")[-_MOST_LINES:])
-    return tuple(frozenset({line, _plain(line)}) for line in lines if line and not _LABEL.match(line))
-
-
-def _plain(line: str) -> str:
-    return _spaced(_SPEAKER.sub("", line))
-
-
-def _last_line(answer: str | None) -> str | None:
-    last = _spaced(answer.strip().rsplit("\n", 1)[-1]) if answer else ""
-    return _digest("line", last) if len(last) >= _LEAST_LINE else None
-
-
-def text_digest(text: str) -> str:
-    """Return a digest of a text with normalised white space."""
-    return _digest("text", _spaced(text))
-
-
-def _transcript(query: str) -> Iterator[str]:
-    lines = [_spaced(line) for line in query.strip().split("\n")][:-1]  # the last one is the user's own
-    for line in lines[-_MOST_LINES:]:
-        for text in dict.fromkeys((line, _plain(line))):
-            if len(text) >= _LEAST_LINE:
-                yield _digest("line", text)
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _texts(messages: Iterable[Message]) -> Iterator[object]:
-    for message in messages:
-        text = answer_in(message) if message.role == "assistant" else message.text if message.role == "user" else None
-        if text and text.strip():
-            yield [message.role, " ".join(text.split())]
-
-
-def _texts_and_calls(messages: Iterable[Message]) -> Iterator[object]:
-    """Yield the text and calls of each message except system prompts."""
-    for message in messages:
-        if message.role == "system":
-            continue
-        text = " ".join((message.text or "").split())
-        requests = [(request.call_id, request.name) for request in message.requests]
-        result_ids = [result.call_id for result in message.results]
-        if text or requests or result_ids:
-            yield [message.role, text, requests, result_ids]
-
-
-def _prefixes(kind: str, contents: Iterable[object]) -> list[str]:
-    """Return the digest of every prefix of a sequence."""
-    import hashlib  # noqa: PLC0415 — needed only for traces without a conversation id
-
-    digest = hashlib.blake2b(kind.encode(), digest_size=16)
-    digests = []
-    for content in contents:
-        digest.update(repr(content).encode("utf-8", "surrogatepass"))
-        digests.append(digest.copy().hexdigest())
-    return digests
-
-
-def _digest(kind: str, text: str) -> str:
-    return _prefixes(kind, [text])[0]
-
-
-_ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """The part of one trace that belongs to one conversation: mostly the whole trace.
-
-    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of the
-    messages before and after it, the weakest evidence first. `query_digest`, `moments` (start and end of each model
-    call, ns), `answer_digest`, `scopes` and `substance` (how many messages were captured) decide whether it repeats
-    another segment (`echoes_of`). `transcript` is its form in a later query, `agents` are the agents in it.
-    """
-
-    trace_id: str
-    environment: str
-    service: str | None
-    agent_name: str | None
-    explicit_id: str | None
-    nodes: tuple[Node, ...]
-    start_ns: int
-    end_ns: int
-    linked_traces: frozenset[str]
-    history_in: tuple[str, ...]
-    history_out: tuple[str, ...]
-    query_digest: str | None = None
-    answer_digest: str | None = None
-    transcript: Transcript | None = None
-    moments: tuple[tuple[int, int], ...] = ()
-    scopes: frozenset[str] = frozenset()
-    substance: int = 0
-    agents: frozenset[str] = frozenset()
-
-
-def segments_of(nodes: Sequence[Node]) -> list[Segment]:
-    """Return the segments of one trace: one for each explicit conversation id, or one without an id.
-
-    Args:
-        nodes: all nodes of the trace in depth-first order (`build_tree`).
-    """
-    groups: dict[str | None, list[Node]] = defaultdict(list)
-    ids = [None if conversation_id is None else short(conversation_id) for conversation_id in inherited_ids(nodes)]
-    several = len(set(ids)) > 1
-    for node, conversation_id in zip(nodes, ids, strict=True):
-        if conversation_id is not None or not several:
-            groups[conversation_id].append(node)
-    return [
-        _segment(members, conversation_id)
-        for conversation_id, members in groups.items()
-        if any(not isinstance(member.event, Ignored) for member in members)
-    ]
-
-
-def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
-    events = [node for node in nodes if not isinstance(node.event, Ignored)]
-    lead = events[0]
-    resource = lead.span.resource.attributes
-    calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
-    environment = short(next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), ""))
-    service = resource.get("service.name")
-    context = _context(events, calls)
-    return Segment(
-        trace_id=lead.span.trace_id,
-        environment=environment,
-        service=short(str(service)) if service is not None else None,
-        agent_name=_agent_name(events),
-        explicit_id=explicit_id,
-        nodes=tuple(nodes),
-        start_ns=min(node.span.start_ns for node in events),
-        end_ns=max(node.span.end_ns for node in events),
-        linked_traces=frozenset(link.trace_id for node in nodes for link in node.span.links),
-        history_in=digests_before(context.before, context.queries) if explicit_id is None else (),
-        history_out=digests_after(context.after, context.answer) if explicit_id is None else (),
-        query_digest=text_digest(context.query) if context.query else None,
-        answer_digest=text_digest(context.answer) if context.answer else None,
-        transcript=transcript_of(context.queries, context.answer) if explicit_id is None else None,
-        moments=tuple((node.span.start_ns, node.span.end_ns) for node in calls),
-        scopes=frozenset(node.span.scope.name for node in events),
-        agents=frozenset(name for node in events if (name := node.agent_name)),
-        substance=sum(len(_output_messages(node) or ()) for node in calls),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MessageContext:
-    """The messages before and after a segment, its queries and its answer; empty if not captured."""
-
-    before: tuple[Message, ...] = ()
-    after: tuple[Message, ...] = ()
-    queries: tuple[str, ...] = ()
-    answer: str | None = None
-
-    @property
-    def query(self) -> str | None:
-        """The query from the run, else from the model's input."""
-        return self.queries[0] if self.queries else None
-
-
-def _context(events: Sequence[Node], calls: Sequence[Node]) -> _MessageContext:
-    """Return the messages of a segment's own model calls; those of agents used as tools have histories of their own."""
-    own_calls = [node for node in calls if node.holding_call is None] or calls
-    captured_calls = [node for node in own_calls if _input_messages(node) is not None]
-    run = next((node.event for node in events if node.is_run and isinstance(node.event, AgentRun)), None)
-    if not captured_calls:
-        before = run.messages_in or () if run is not None else ()
-        last = run.messages_out or () if run is not None else ()
-        after = (*before, *last) if run is not None else ()
-    else:
-        before = _input_messages(captured_calls[0]) or ()
-        # If the response was not recorded, the end is the input without it: the next trace's history contains both.
-        last = _output_messages(captured_calls[-1]) or ()
-        unrecorded = _output_messages(captured_calls[-1]) is None and captured_calls[-1].event.header.error is None
-        after = (
-            (*(_input_messages(captured_calls[-1]) or ()), *(_output_messages(captured_calls[-1]) or ()))
-            if unrecorded or _output_messages(captured_calls[-1])
-            else ()
-        )
-    queries = (run.query if run is not None else None, last_query(before)[0])
-    model_answer = last_answer(last)
-    answer = (run.answer if run is not None else None) or (model_answer[0] if model_answer else None)
-    return _MessageContext(
-        before=tuple(before), after=tuple(after), queries=tuple(filter(None, queries)), answer=answer
-    )
-
-
-def _input_messages(node: Node) -> tuple[Message, ...] | None:
-    return node.event.messages_in if isinstance(node.event, ModelCall) else None
-
-
-def _output_messages(node: Node) -> tuple[Message, ...] | None:
-    return node.event.messages_out if isinstance(node.event, ModelCall) else None
-
-
-def _agent_name(events: Sequence[Node]) -> str | None:
-    return agent_of(events) or next((node.agent_name for node in events if node.agent_name), None)
-
 
 #: The largest difference between the two recorded times of the start or end of a model call, in nanoseconds.
 _SAME_MOMENT_NS: Final = 50_000_000
@@ -375,27 +98,15 @@ _TIED: Final = 2
 _MOST_SKIPPED: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linked:
-    """The segments of one conversation, in time order, and how they were linked.
-
-    `echoes` are segments that repeat some of these, recorded by another instrumentation: they add nothing.
-    """
-
-    environment: str
-    conversation_id: ConversationId
-    method: LinkMethod
-    ambiguous: bool
-    segments: tuple[Segment, ...]
-    echoes: tuple[Segment, ...] = ()
-
-
-def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
+def link(
+    segments: Iterable[Segment], *, idle_ns: int, reserved: AbstractSet[tuple[str, str]] = frozenset()
+) -> list[Linked]:
     """Return the conversations that consist of the segments, in order of their first span.
 
     Args:
         segments: the segments of all traces in view.
         idle_ns: the longest pause, in nanoseconds, over which message history links two traces without an id.
+        reserved: (environment, conversation id) of other conversations, which get no segment.
     """
     all_segments = sorted(segments, key=lambda segment: (segment.start_ns, segment.trace_id))
     echoes = echoes_of(all_segments)
@@ -404,15 +115,21 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
     for segment in all_segments:
         if id(segment) in echoes:
             echoes_by_original[id(echoes[id(segment)])].append(segment)
-    explicit_segments = {segment.trace_id: segment for segment in ordered if segment.explicit_id is not None}
-    by_id: dict[tuple[str, str | None], _Chain] = {}
+    attempts = attempts_of(ordered, reserved)
+    explicit_segments = {segment.trace_id: attempts[id(segment)] for segment in ordered if id(segment) in attempts}
+    by_attempt: dict[int, _Chain] = {}
     chains: list[_Chain] = []
     history = _History(idle_ns)
     by_trace: dict[str, _Chain] = {}
     for segment in ordered:
-        chain, method, ambiguous = _chain_for(segment, by_id, by_trace, explicit_segments, history)
+        attempt = attempts.get(id(segment))
+        chain, method, ambiguous = (
+            _chain_for(segment, by_attempt, by_trace, explicit_segments, history)
+            if attempt is None
+            else (by_attempt.get(id(attempt)), "explicit", False)
+        )
         if chain is None:
-            chain = _Chain(segment)
+            chain = _Chain(segment, attempt)
             chains.append(chain)
         else:
             chain.segments.append(segment)
@@ -420,8 +137,8 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
         chain.echoes += echoes_by_original.get(id(segment), ())
         for member in (segment, *echoes_by_original.get(id(segment), ())):
             by_trace.setdefault(member.trace_id, chain)
-        if chain.explicit_id is not None:
-            by_id.setdefault((chain.environment, chain.explicit_id), chain)
+        if chain.attempt is not None:
+            by_attempt.setdefault(id(chain.attempt), chain)
         else:
             history.add(segment, chain)
     return [chain.linked() for chain in chains]
@@ -430,11 +147,12 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
 class _Chain:
     """A conversation while its segments are linked."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, attempt: Attempt | None) -> None:
         self.segments = [segment]
         self.echoes: list[Segment] = []
         self.environment = segment.environment
         self.explicit_id = segment.explicit_id
+        self.attempt = attempt
         self.method: LinkMethod = "explicit" if segment.explicit_id is not None else "trace"
         self.ambiguous = False
 
@@ -444,7 +162,7 @@ class _Chain:
         self.ambiguous = self.ambiguous or ambiguous
 
     def linked(self) -> Linked:
-        name = self.explicit_id if self.explicit_id is not None else self.segments[0].trace_id
+        name = self.attempt.name if self.attempt is not None else self.segments[0].trace_id
         return Linked(
             environment=self.environment,
             conversation_id=ConversationId(name),
@@ -452,6 +170,9 @@ class _Chain:
             ambiguous=self.ambiguous,
             segments=tuple(self.segments),
             echoes=tuple(self.echoes),
+            explicit_id=self.explicit_id,
+            split_by=self.attempt.split_by if self.attempt is not None else None,
+            possible_reuse=self.attempt is not None and self.attempt.possible_reuse,
         )
 
 
@@ -514,16 +235,14 @@ def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
 
 def _chain_for(
     segment: Segment,
-    by_id: Mapping[tuple[str, str | None], _Chain],
+    by_attempt: Mapping[int, _Chain],
     by_trace: Mapping[str, _Chain],
-    explicit_segments: Mapping[str, Segment],
+    explicit_segments: Mapping[str, Attempt],
     history: _History,
 ) -> tuple[_Chain | None, LinkMethod, bool]:
-    if segment.explicit_id is not None:
-        return by_id.get((segment.environment, segment.explicit_id)), "explicit", False
+    """Return the conversation of a segment without an id, how it was found, and whether several match equally well."""
     for trace_id in sorted(segment.linked_traces - {segment.trace_id}):
-        other = explicit_segments.get(trace_id)
-        chain = by_trace.get(trace_id) or (by_id.get((other.environment, other.explicit_id)) if other else None)
+        chain = by_trace.get(trace_id) or by_attempt.get(id(explicit_segments.get(trace_id)))
         if chain is not None:
             return chain, "span_link", False
     chain, ambiguous = history.find(segment)
@@ -546,9 +265,13 @@ def read_segments(spans: Iterable[Span], logs: Iterable[LogRecord], reader: Read
     return segments
 
 
-def link_segments(segments: Sequence[Segment], settings: ConversationSettings) -> list[Linked]:
-    """Return the conversations that consist of the segments."""
-    return link(segments, idle_ns=idle_limit_ns(settings, has_id=False))
+def link_segments(
+    segments: Sequence[Segment],
+    settings: ConversationSettings,
+    reserved: AbstractSet[tuple[str, str]] = frozenset(),
+) -> list[Linked]:
+    """Return the conversations that consist of the segments; see `link`."""
+    return link(segments, idle_ns=idle_limit_ns(settings, has_id=False), reserved=reserved)
 
 
 def _log_order(log: LogRecord) -> tuple[int, int, str]:

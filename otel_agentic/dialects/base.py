@@ -149,6 +149,7 @@ class TableDialect:
     def __init__(self, settings: ConversationSettings) -> None:
         self._conversation_keys = (*settings.conversation_id_attributes, *self.table.conversation_id)
         self._case_keys = settings.case_id_attributes
+        self._attempt_keys = settings.attempt_id_attributes
         self._end_keys = settings.end_attributes
 
     @classmethod
@@ -204,6 +205,7 @@ class TableDialect:
             agent_name=text_of(first(span.attributes, self.table.agent_name)),
             agent_version=agent_version(span),
             case_id=self.case_id(span),
+            attempt_id=_own_or_resource(span, self._attempt_keys),
             verdict=verdict_of(span, logs),
             ends_conversation=any(span.attributes.get(key) is True for key in self._end_keys),
             error=self.error(span),
@@ -220,8 +222,7 @@ class TableDialect:
 
     def case_id(self, span: Span) -> str | None:
         """Return the case id on the span or its resource."""
-        case_id = first(span.attributes, self._case_keys)
-        return text_of(case_id if case_id is not None else first(span.resource.attributes, self._case_keys))
+        return _own_or_resource(span, self._case_keys)
 
     def error(self, span: Span) -> str | None:
         """Return the error of the span, or None if it did not fail."""
@@ -342,6 +343,12 @@ class TableDialect:
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the messages from the model or agent that its convention lists; None if there is no list."""
         return _listed(span, logs, self.table.messages_out, self.table.flat_out, "assistant")
+
+
+def _own_or_resource(span: Span, keys: tuple[str, ...]) -> str | None:
+    """Return the text under one of the attributes on a span, else on its resource; None if absent."""
+    value = first(span.attributes, keys)
+    return text_of(value if value is not None else first(span.resource.attributes, keys))
 
 
 def _recorded(span: Span, logs: Sequence[LogRecord], paths: tuple[str, ...]) -> Any:

@@ -302,7 +302,7 @@ class Message:
 class Header:
     """The common fields of every event.
 
-    `conversation_id`, `case_id` and `verdict` are those on this span itself. `error` is the error of a failed span, None if it
+    `conversation_id`, `case_id`, `attempt_id` and `verdict` are those on this span itself. `error` is the error of a failed span, None if it
     did not fail.
     """
 
@@ -315,6 +315,7 @@ class Header:
     verdict: bool | None
     ends_conversation: bool
     error: str | None
+    attempt_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class OpenInference(TableDialect):
         return "prepares a request" if meaning == "model" and _PREPARES in span.name else meaning
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
-        """Return the header; agent name, case id and conversation id may also be in the JSON of `metadata`."""
+        """Return the header; agent name, case, attempt and conversation id may also be in the JSON of `metadata`."""
         header = super().header(span, logs)
         metadata = parsed(span.attributes.get(_METADATA))
         if not isinstance(metadata, Mapping):
@@ -69,17 +69,8 @@ class OpenInference(TableDialect):
         agent = header.agent_name or text_of(metadata.get("lc_agent_name"))
         case = header.case_id or text_of(first(metadata, self._case_keys))
         session = header.conversation_id or text_of(first(metadata, ("session_id", "thread_id", "conversation_id")))
-        return Header(
-            span=span,
-            dialect=header.dialect,
-            conversation_id=session,
-            agent_name=agent,
-            agent_version=header.agent_version,
-            case_id=case,
-            verdict=header.verdict,
-            ends_conversation=header.ends_conversation,
-            error=header.error,
-        )
+        attempt = header.attempt_id or text_of(first(metadata, self._attempt_keys))
+        return replace(header, conversation_id=session, agent_name=agent, case_id=case, attempt_id=attempt)
 
     def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:
         """Return the tools that a request lists, else those in the parameters of the request."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 from otel_agentic.conversations import Linked, assemble, link_segments, read_segments
 from otel_agentic.conversations.model import ClosedBy, Conversation, ToolCall
 from otel_agentic.dialects import Reader
-from otel_agentic.engine.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks
+from otel_agentic.engine.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks, complete_in
 from otel_agentic.evaluation.conversation import scorer_of
 from otel_agentic.evaluation.judge_runs import JudgeRun
 from otel_agentic.evaluation.run import EvaluationRunner
@@ -42,7 +42,7 @@ from otel_agentic.store.table import Scored
 
 if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings, Settings
-    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations import Segment
     from otel_agentic.engine.engine import Engine
     from otel_agentic.judges import Budget, Judge
     from otel_agentic.judges.dialogue import Dialogue
@@ -397,10 +397,15 @@ class WorkerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingPart:
-    """A part at a worker: its items, the conversations and traces in view, their rows, and the pending result."""
+    """A part at a worker: its items, the conversations and traces in view, their rows, and the pending result.
+
+    `ids` and `reserved` are those of `rebuild_rows`.
+    """
 
     items: Sequence[Any]
     keys: frozenset[Key]
+    ids: frozenset[Key] = frozenset()
+    reserved: frozenset[Key] = frozenset()
     traces: frozenset[str]
     rows: TraceRows
     future: Future[Any] | None
@@ -483,9 +488,8 @@ class PooledRebuilder(Rebuilder):
                 while pending:
                     total = sum(finish(), total)
                 loaded = self._load(named, loose)  # the parts just saved may affect it
-            pending.append(
-                replace(loaded, items=chunk, future=self._pool.submit(rebuild_rows, loaded.rows, loaded.keys))
-            )
+            future = self._pool.submit(rebuild_rows, loaded.rows, loaded.ids, loaded.reserved)
+            pending.append(replace(loaded, items=chunk, future=future))
             if len(pending) > self._pool.ahead:
                 total = sum(finish(), total)
         while pending:
@@ -494,14 +498,23 @@ class PooledRebuilder(Rebuilder):
 
     def _load(self, named: Sequence[Key], loose: Sequence[str]) -> _PendingPart:
         with self._store.read() as con:
-            keys, traces = self._in_view(con, named, loose)
-            return _PendingPart(items=(), keys=keys, traces=frozenset(traces), rows=load_rows(con, traces), future=None)
+            view, traces = self._in_view(con, named, loose)
+            rows = load_rows(con, traces)
+        return _PendingPart(
+            items=(),
+            keys=view.keys,
+            ids=frozenset(view.ids),
+            reserved=frozenset(self._removed_names(view)),
+            traces=frozenset(traces),
+            rows=rows,
+            future=None,
+        )
 
     def _save_rebuilt(
         self, what: str, part: _PendingPart, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
     ) -> Iterator[RebuildResult]:
         result: WorkerResult | None = self._pool.result(part.future)
-        if result is None:
+        if result is None or self._clashes(result.linked):
             in_process = super()._rebuild_part
             yield from self._in_parts(
                 part.items,
@@ -534,20 +547,20 @@ def read_rows(resources: WorkerResources, rows: TraceRows) -> list[Segment]:
     return [_light(segment) for segment in read_segments(stored.spans, stored.logs, resources.reader)]
 
 
-def rebuild_rows(resources: WorkerResources, rows: TraceRows, keys: frozenset[Key]) -> WorkerResult:
+def rebuild_rows(
+    resources: WorkerResources, rows: TraceRows, ids: frozenset[Key], reserved: frozenset[Key]
+) -> WorkerResult:
     """Return the closed conversations of traces.
 
     Args:
         resources: the resources of the worker.
         rows: the rows of the traces.
-        keys: conversations that are completely in view; other explicit ones are omitted.
+        ids: (environment, id) of which all traces are in view; conversations with other ids are omitted.
+        reserved: names of removed conversations.
     """
     stored, settings = rows.read(), resources.settings.conversations
-    conversations = [
-        linked
-        for linked in link_segments(read_segments(stored.spans, stored.logs, resources.reader), settings)
-        if linked.method != "explicit" or (linked.environment, str(linked.conversation_id)) in keys
-    ]
+    segments = read_segments(stored.spans, stored.logs, resources.reader)
+    conversations = complete_in(ids, link_segments(segments, settings, reserved))
     return WorkerResult(
         linked=[
             replace(linked, segments=tuple(map(_light, linked.segments)), echoes=tuple(map(_light, linked.echoes)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -17,6 +18,7 @@ from otel_agentic.conversations import (
     link_segments,
     read_segments,
 )
+from otel_agentic.conversations.identity import names_before
 from otel_agentic.errors import OtelAgenticError
 from otel_agentic.store import links
 from otel_agentic.store.conversations import (
@@ -26,15 +28,16 @@ from otel_agentic.store.conversations import (
     current_revisions,
     removed_keys,
     removed_traces,
+    retention_state,
     save_conversations,
     supersede,
 )
-from otel_agentic.store.links import Item, NotRebuilt, delete_not_rebuilt, load_not_rebuilt, save_not_rebuilt
+from otel_agentic.store.links import Families, Item, NotRebuilt, delete_not_rebuilt, load_not_rebuilt, save_not_rebuilt
 from otel_agentic.store.spans import Arrival, load_traces
 
 if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
-    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations import Segment
     from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.dialects.base import Reader
     from otel_agentic.store import Store
@@ -47,17 +50,23 @@ def without_frozen(
 ) -> tuple[list[Segment], set[str]]:
     """Return the segments to rebuild, and the traces with at least one frozen segment.
 
-    A segment is frozen if retention has removed its trace, or the conversation that it names.
+    A segment is frozen if retention has removed its trace, or the conversation that it names, and no later conversation
+    with the same id is stored.
     """
     traces = removed_traces(con, trace_ids)
     explicit_keys = {
         (segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None
     }
     keys = removed_keys(con, explicit_keys)
+    starts_ns = links.earliest_starts(con, keys)
     frozen = [
         segment
         for segment in segments
-        if segment.trace_id in traces or (segment.environment, segment.explicit_id) in keys
+        if segment.trace_id in traces
+        or (
+            (key := (segment.environment, segment.explicit_id or "")) in keys
+            and segment.start_ns < starts_ns.get(key, segment.start_ns + 1)
+        )
     ]
     if not frozen:
         return list(segments), traces
@@ -114,10 +123,12 @@ class RebuildResult:
     """The changes of a rebuild: the saved revisions, and the conversations that were merged into others.
 
     `late_spans` is the number of spans that arrived after their conversation had closed. `left_out` contains a message
-    for each trace or conversation that could not be read or rebuilt.
+    for each trace or conversation that could not be read or rebuilt. `split` contains the conversations that share an id, by
+    (environment, id).
     """
 
     saved: tuple[SavedRevision, ...] = ()
+    split: Mapping[Key, frozenset[Key]] = field(default_factory=dict)
     vanished: frozenset[Key] = frozenset()
     late_spans: int = 0
     left_out: tuple[str, ...] = ()
@@ -126,6 +137,7 @@ class RebuildResult:
         """Return the sum."""
         return RebuildResult(
             saved=self.saved + other.saved,
+            split={**self.split, **other.split},
             vanished=self.vanished | other.vanished,
             late_spans=self.late_spans + other.late_spans,
             left_out=self.left_out + other.left_out,
@@ -324,33 +336,55 @@ class Rebuilder:
     ) -> RebuildResult:
         now_ns = self._store.clock()  # read first: later arrivals are not part of this view
         with self._store.read() as con:
-            keys, traces = self._in_view(con, named, loose)
+            view, traces = self._in_view(con, named, loose)
             stored = load_traces(con, traces)
         segments = read_segments(stored.spans, stored.logs, self._reader)
-        linked = [
-            candidate for candidate in link_segments(segments, self._settings) if self._is_complete(candidate, keys)
-        ]
-        linked_keys = {_key(conversation) for conversation in linked}
-        return self._save(linked, keys - linked_keys, closed_by, now_ns)
+        linked = self._link(segments, view)
+        return self._save(linked, view.keys - {_key(conversation) for conversation in linked}, closed_by, now_ns)
 
-    def _in_view(self, con: Connection, named: Sequence[Key], loose: Sequence[str]) -> tuple[frozenset[Key], set[str]]:
+    def _link(self, segments: Sequence[Segment], view: Families) -> list[Linked]:
+        """Return the conversations of segments that are completely in view."""
+        reserved = self._removed_names(view)
+        while True:
+            linked = complete_in(view.ids, link_segments(segments, self._settings, reserved))
+            clashes = self._clashes(linked) - reserved
+            if not clashes:
+                return linked
+            reserved |= clashes
+
+    def _in_view(self, con: Connection, named: Sequence[Key], loose: Sequence[str]) -> tuple[Families, set[str]]:
         """Return the conversations and traces that named conversations and loose traces may affect."""
         # Loose traces near named ones: another instrumentation may have recorded the same turn without the conversation
         # id.
-        own = {*loose, *links.traces_of(con, named)}
-        near = links.neighbourhood(con, own, idle_limit_ns(self._settings, has_id=False))
+        own = links.families_of(con, named)
+        near = links.neighbourhood(con, {*loose, *own.traces}, idle_limit_ns(self._settings, has_id=False))
         # One conversation may become two, so all their traces are examined again.
-        keys = frozenset(named) | links.conversations_of(con, near)
-        return keys, near | links.traces_of(con, keys - frozenset(named))
+        view = own | links.families_of(con, links.conversations_of(con, near) - own.keys)
+        return view, near | view.traces
+
+    def _clashes(self, linked: Sequence[Linked]) -> set[Key]:
+        """Return the names, made of an id and a number or service, that are the ids of other conversations."""
+        with self._store.read() as con:
+            return links.explicit_ids(con, {_key(item) for item in linked if item.conversation_id != item.explicit_id})
+
+    def _removed_names(self, view: Families) -> set[Key]:
+        """Return the names of the attempts before the first stored one: those that retention removed keep their numbers."""
+        later = {key: name for key, name in view.first_names.items() if name != key[1]}
+        if not later:
+            return set()
+        with self._store.read() as con:
+            if not retention_state(con).conversations:
+                return set()
+        return {
+            (environment, name)
+            for (environment, raw_id), first in later.items()
+            for name in names_before(raw_id, first)
+        }
 
     def _near(self, loose: Sequence[str]) -> set[str]:
         """Return the traces that are completely rebuilt together with loose ones, as are their conversations."""
         with self._store.read() as con:
             return links.neighbourhood(con, loose, idle_limit_ns(self._settings, has_id=False))
-
-    def _is_complete(self, linked: Linked, keys: frozenset[Key]) -> bool:
-        """Return whether the whole conversation is in view: a trace may contain parts of others that are not."""
-        return linked.method != "explicit" or _key(linked) in keys
 
     def _save(
         self,
@@ -381,9 +415,15 @@ class Rebuilder:
                 continue
             # A closing conversation is rebuilt without its alternatives in view, so an ambiguous link stays ambiguous.
             ambiguous = conversation.ambiguous or (current is not None and current.ambiguous_link)
-            built.append(Built(conversation=revised, ambiguous_link=ambiguous))
+            built.append(
+                Built(conversation=revised, ambiguous_link=ambiguous, possible_reuse=conversation.possible_reuse)
+            )
             if current is not None and current.closed:
                 late |= {segment.trace_id: current.built_ns for segment in conversation.segments}
+        by_id: dict[Key, set[Key]] = defaultdict(set)
+        for conversation in linked:
+            if conversation.explicit_id is not None:
+                by_id[conversation.environment, conversation.explicit_id].add(_key(conversation))
         vanished = frozenset(key for key in dissolved & before.keys() if not before[key].dissolved)
 
         def write(con: Connection) -> None:
@@ -402,12 +442,23 @@ class Rebuilder:
         return RebuildResult(
             saved=tuple(_saved_revision(item.conversation) for item in built),
             vanished=vanished,
+            split={key: frozenset(names) for key, names in by_id.items() if len(names) > 1},
             late_spans=late_spans,
             left_out=left_out,
         )
 
     def _assemble(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
         return assemble(linked, self._settings, closed_by=closed_by)
+
+
+def complete_in(ids: AbstractSet[Key], linked: Iterable[Linked]) -> list[Linked]:
+    """Return the conversations whose spans are all in view: a trace may contain parts of others that are not.
+
+    Args:
+        ids: (environment, id) of which all traces are in view.
+        linked: the conversations of the traces in view.
+    """
+    return [item for item in linked if item.explicit_id is None or (item.environment, item.explicit_id) in ids]
 
 
 def _revise(fresh: Conversation, current: Current | None) -> Conversation | None:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.errors import UsageError
+from otel_agentic.errors import CaseError, UsageError
 from otel_agentic.evaluators.registry import Chosen
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.scoring import ConversationScore, MatchedConversation, evaluator_version, truth_version
+from otel_agentic.store.conversations import conversations_named, shared_id_message
 from otel_agentic.store.judges import locations_of
 from otel_agentic.store.results import Recorded, recorded_ratios
 from otel_agentic.store.scores import Evaluation, Measured
@@ -131,6 +132,26 @@ def _labels_version(labels: Mapping[str, Label]) -> str:
     """Return the content hash of labels, independent of their files."""
     rows = sorted((label.conversation_id, label.case_id, label.verdict) for label in labels.values())
     return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
+
+
+def check_labels(store: Store, files: Sequence[TruthFile]) -> None:
+    """Check that each label fits one conversation, or one in each environment.
+
+    Raises:
+        CaseError: several conversations share the id of a label; the message lists them.
+    """
+    problems = []
+    for file in files:
+        labels = {
+            store.redacting.value(name): label for name, label in parse_labels(file.name, file.text).labels.items()
+        }
+        with store.read() as con:
+            named = conversations_named(con, labels)
+        for name, keys in named.items():
+            if len({own_name for _, own_name in keys}) > 1:
+                problems.append(f"{file.name}:{labels[name].line}: {shared_id_message(name, keys)}")
+    if problems:
+        raise CaseError("\n".join(problems))
 
 
 def unknown_labels(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:

@@ -88,6 +88,7 @@ class Assembler(BackgroundLoop):
         self._arrived: dict[str, int] = {}
         self._open: dict[Key, _Open] = {}
         self._loose: dict[str, int] = {}
+        self._shared: dict[Key, AbstractSet[Key]] = {}
         self._behind = False
         self._overflowed = False
         self._portion = _PORTION
@@ -176,6 +177,8 @@ class Assembler(BackgroundLoop):
         for key in touched.keys:
             known = self._open.get(key)
             self._open[key] = _Open(last_ns=at_ns, has_id=known.has_id if known else True, fresh=True)
+            for other in self._shared.get(key, frozenset()) & self._open.keys():
+                self._open[other].last_ns = at_ns  # until the rebuild, which knows to which one the trace belongs
         for trace_id in touched.loose_traces:
             self._loose[trace_id] = at_ns
 
@@ -224,6 +227,23 @@ class Assembler(BackgroundLoop):
                 known.last_ns = max(known.last_ns, last_ns)
             else:
                 self._open[saved.key] = _Open(last_ns=last_ns or now_ns, has_id=saved.has_id, fresh=False)
+        if rebuilt.split:
+            self._separate(rebuilt.split)
+
+    def _separate(self, split: Mapping[Key, AbstractSet[Key]]) -> None:
+        """Set the last arrivals of conversations that share an id: `_record` sees an id, not to which of them a trace belongs."""
+        names = frozenset().union(*split.values())
+        with self._engine.store.read() as con:
+            arrivals = links.open_arrivals(con, names)
+        for key in names - arrivals.keys():
+            self._open.pop(key, None)
+        for key, last_ns in arrivals.items():
+            fresh = key in self._open and self._open[key].fresh
+            self._open[key] = _Open(last_ns=last_ns, has_id=True, fresh=fresh)
+        for key, own in split.items():
+            self._shared.pop(key, None)
+            if still_open := own & arrivals.keys():
+                self._shared[key] = still_open
 
     def _portion_of(self, due_items: Iterable[T]) -> set[T]:
         return set(islice(due_items, self._portion))

@@ -27,6 +27,7 @@ from otel_agentic.reports.metric_calibration import calibrate_metrics
 from otel_agentic.scoring.scope import OPEN_REASONS
 from otel_agentic.stats.annotators import annotator_agreement
 from otel_agentic.store.annotations import current_annotations
+from otel_agentic.store.conversations import shared_id_message
 from otel_agentic.store.judges import (
     CalibrationRun,
     ConversationLocation,
@@ -88,12 +89,16 @@ def find(labels: Sequence[HumanLabel], stored: Mapping[str, Sequence[Conversatio
             for candidate in stored.get(label.conversation_id, ())
             if label.environment is None or candidate.environment == label.environment
         ]
-        if len(matches) > 1:
-            names = ", ".join(repr(match.environment) for match in matches)
+        environments = sorted({match.environment for match in matches})
+        if len(environments) > 1:
+            names = ", ".join(map(repr, environments))
             problems.append(
                 f"{label.source}: conversation {label.conversation_id!r} exists in environments {names}; "
                 "name one in a column environment"
             )
+        elif len(matches) > 1:
+            keys = [(match.environment, match.conversation_id) for match in matches]
+            problems.append(f"{label.source}: {shared_id_message(label.conversation_id, keys)}")
         elif (problem := _problem(label, matches)) is not None:
             unused.setdefault(problem, []).append(_name_of(label))
         else:
@@ -189,7 +194,7 @@ def _warning(problem: str, names: Sequence[str]) -> str:
 def _verdict(label: HumanLabel, conversation: ConversationLocation) -> HumanVerdict:
     return HumanVerdict(
         environment=conversation.environment,
-        conversation_id=label.conversation_id,
+        conversation_id=conversation.conversation_id,
         revision=conversation.revision,
         turn_index=label.turn_index,
         verdict=label.verdict,

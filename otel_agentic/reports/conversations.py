@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.dialects.frameworks import Framework, framework_of
 from otel_agentic.results import to_json
 from otel_agentic.results.conversations import ShownCall, ShownTurn
-from otel_agentic.results.reports import WrongClock
+from otel_agentic.results.reports import IdReuse, WrongClock
 from otel_agentic.results.store import Coverage, Missing
 from otel_agentic.store.connection import to_json_value
-from otel_agentic.store.queries.conversations import wrong_clocks
+from otel_agentic.store.queries.conversations import id_reuse, wrong_clocks
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
@@ -183,6 +183,37 @@ def wrong_clock_note(service: str | None, conversations: int) -> str:
     several = f"{conversations:,} conversations ended after they were received; they count from their arrival"
     single = "1 conversation ended after it was received; it counts from its arrival"
     return f"the clock of service {service or '(unnamed)'} is ahead: {single if conversations == 1 else several}"
+
+
+def id_reuse_of(store: Store) -> IdReuse | None:
+    """Return how often conversation ids were reused, None if they were not."""
+    with store.read() as con:
+        counts = id_reuse(con)
+    return id_reuse_counted(counts["shared_ids"], counts["conversations"], counts["possible"])
+
+
+def id_reuse_counted(shared_ids: int, conversations: int, possible: int) -> IdReuse | None:
+    """Return the reuse of conversation ids with notes, None if there is none.
+
+    >>> id_reuse_counted(1, 3, 0).notes
+    ['1 conversation id is shared by 3 conversations, which are counted separately (id, id#2, id@service)']
+    >>> id_reuse_counted(0, 0, 0)
+    """
+    notes = []
+    if shared_ids:
+        ids = "1 conversation id is" if shared_ids == 1 else f"{shared_ids:,} conversation ids are"
+        notes.append(
+            f"{ids} shared by {conversations:,} conversations, which are counted separately (id, id#2, id@service)"
+        )
+    if possible:
+        several = f"{possible:,} conversations may each be" if possible > 1 else "1 conversation may be"
+        notes.append(
+            f"{several} several attempts under one reused id, counted as one: use a new conversation id for each attempt, "
+            "set agentic.attempt.id on its spans, or mark its end with agentic.conversation.end"
+        )
+    if not notes:
+        return None
+    return IdReuse(shared_ids=shared_ids, conversations=conversations, possible=possible, notes=notes)
 
 
 def of_conversations(conversations: Iterable[Conversation]) -> dict[Writer, Recorded]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic import plugins
 from otel_agentic.conversations import assemble, link_segments
-from otel_agentic.conversations.link import Linked, Segment, segments_of
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation
+from otel_agentic.conversations.segments import Linked, Segment, segments_of
 from otel_agentic.conversations.tree import build_tree
 from otel_agentic.dialects import Reader
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall, Plan, ToolCall
@@ -22,7 +22,7 @@ from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.dialects.values import parsed, text_of
 from otel_agentic.errors import OtelAgenticError, PluginError
 from otel_agentic.redaction.engine import CountingRedactor
-from otel_agentic.reports.conversations import shown_turn, wrong_clock_note
+from otel_agentic.reports.conversations import id_reuse_counted, shown_turn, wrong_clock_note
 from otel_agentic.results.doctor import (
     AgentRunReading,
     ConversationReading,
@@ -34,7 +34,7 @@ from otel_agentic.results.doctor import (
     ToolCallReading,
     TraceReading,
 )
-from otel_agentic.results.reports import WrongClock
+from otel_agentic.results.reports import IdReuse, WrongClock
 
 if TYPE_CHECKING:
     from otel_agentic.config import Settings
@@ -86,6 +86,14 @@ class Inspected:
             WrongClock(service=service, conversations=count, note=wrong_clock_note(service, count))
             for service, count in ahead.most_common()
         ]
+
+    @property
+    def id_reuse(self) -> IdReuse | None:
+        """How often conversation ids were reused, None if they were not."""
+        linked = [rebuilt.linked for rebuilt in self.conversations]
+        counts = Counter((item.environment, item.explicit_id) for item in linked if item.explicit_id is not None)
+        shared = [count for count in counts.values() if count > 1]
+        return id_reuse_counted(len(shared), sum(shared), sum(item.possible_reuse for item in linked))
 
 
 def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
@@ -265,7 +273,8 @@ def _id_source(rebuilt: Rebuilt, segment: Segment) -> str:
     if twin is not None:
         return f"trace {twin}, which this one duplicates: another instrumentation recorded it"
     if segment.explicit_id is not None:
-        return _id_span(segment.explicit_id, segment.nodes)
+        split_by = f"; a conversation of its own because of {linked.split_by}" if linked.split_by else ""
+        return _id_span(segment.explicit_id, segment.nodes) + split_by
     first = linked.segments[0].trace_id
     if first != trace_id or linked.method == "explicit":
         linking = (segment.linked_traces - {trace_id}) & rebuilt.traces

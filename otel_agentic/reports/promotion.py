@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import BadInputError
 from otel_agentic.store.conversations import load_conversations
-from otel_agentic.store.queries.conversations import Candidate, candidates, unscored
+from otel_agentic.store.queries.conversations import Candidate, candidates, only_conversation, unscored
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import load_cases
 from otel_agentic.truth.match import queries_key
@@ -193,12 +193,12 @@ def _groups(con: Connection, request: PromotionRequest, active_cases: Mapping[tu
 
 def _named(con: Connection, request: PromotionRequest) -> Iterator[Candidate]:
     for name in dict.fromkeys(request.conversation_ids):
-        matches = candidates(con, request.selection, environment=request.environment, conversation_id=name)
+        environment, conversation_id = only_conversation(con, name, request.environment)
+        matches = candidates(con, request.selection, environment=environment, conversation_id=conversation_id)
         if not matches:
-            raise BadInputError(f"no conversation {name!r}; `otel-agentic conversations list` shows them")
-        if len(matches) > 1:
-            names = ", ".join(repr(candidate.environment) for candidate in matches)
-            raise BadInputError(f"conversation {name!r} exists in environments {names}; pass --environment")
+            raise BadInputError(
+                f"conversation {name!r} is not in this selection; leave out --since, --until and --agent"
+            )
         yield matches[0]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
-from otel_agentic.reports.conversations import iso, wrong_clocks_of
+from otel_agentic.reports.conversations import id_reuse_of, iso, wrong_clocks_of
 from otel_agentic.reports.criteria import CORRECT, outcomes_by, rule
 from otel_agentic.reports.judge_report import JudgeReport
 from otel_agentic.reports.metric_summary import summaries_of
@@ -478,6 +478,7 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
         ],
         cases_left_out=cases_left_out(summaries),
         wrong_clocks=wrong_clocks_of(engine.store),
+        id_reuse=id_reuse_of(engine.store),
         metrics_chosen=names,
         comparison=None if compared is None else comparison_of(compared, groups, stats.k, engine.settings.stats),
         not_rebuilt=results.NotRebuilt(traces=traces, conversations=len(failed) - traces) if failed else None,

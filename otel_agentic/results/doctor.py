@@ -10,7 +10,7 @@ from typing import Any
 
 from otel_agentic.results.codec import JsonObject, optional
 from otel_agentic.results.conversations import ShownTurn
-from otel_agentic.results.reports import WrongClock
+from otel_agentic.results.reports import IdReuse, WrongClock
 from otel_agentic.results.store import Coverage, SpanCounts
 
 
@@ -124,6 +124,7 @@ class FilesReading:
     scopes: list[ScopeReading]
     coverage: list[Coverage]
     wrong_clocks: list[WrongClock]
+    id_reuse: IdReuse | None = optional()
     problems: list[str]
 
 
@@ -222,6 +223,7 @@ class LiveStore:
     ambiguous_links: int
     coverage: list[Coverage]
     wrong_clocks: list[WrongClock]
+    id_reuse: IdReuse | None = optional()
     collector: CollectorState | None = optional()
 
 

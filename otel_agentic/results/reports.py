@@ -398,6 +398,19 @@ class CriterionRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdReuse:
+    """The reuse of conversation ids: how many ids several conversations share, and how many conversations that are.
+
+    `possible` conversations may be several with one id, which nothing in the spans tells apart.
+    """
+
+    shared_ids: int
+    conversations: int
+    possible: int
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The reliability of each group, by each criterion."""
 
@@ -406,6 +419,8 @@ class Report:
     groups: list[ReportGroup]
     cases_left_out: dict[str, dict[str, int]]
     wrong_clocks: list[WrongClock]
+    #: None if no id was used more than once.
+    id_reuse: IdReuse | None = optional()
     #: The metrics that were requested by name.
     metrics_chosen: list[str] | None = optional()
     comparison: Comparison | None = optional()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from otel_agentic.store.conversations import conversations_named
 from otel_agentic.store.table import BOUNDS, Key, RowMap, Selection, Table, bounds, rows_with
 from otel_agentic.truth.annotations import Annotation, AnnotationTarget, ResolvedVerdict, resolve
 from otel_agentic.truth.load import Label
@@ -123,7 +124,17 @@ def annotated_since(con: DuckDBPyConnection, evaluation_id: str, selection: Sele
 
 
 def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int) -> None:
-    """Make the labels of one file current: they replace older ones, and those no longer in the file are withdrawn."""
+    """Make the labels of one file current: they replace older ones, and those no longer in the file are withdrawn.
+
+    A label by another name of a conversation (`conversations_named`) is stored under its own name.
+    """
+    named = conversations_named(con, labels)
+    own_names = {name: {own_name for _, own_name in named.get(name, ())} for name in labels}
+    labels = {
+        own_name: replace(label, conversation_id=own_name)
+        for name, label in labels.items()
+        for own_name in (own_names[name] if len(own_names[name]) == 1 else {name})
+    }
     stored = {row[0]: row for row in con.execute(_LABELS).fetchall()}
     changed = [label for label in labels.values() if stored.get(label.conversation_id) != _label_row(label, source)]
     sql = _OF_FILE.format(columns=ANNOTATION_ROW.select(con, "a"))

@@ -119,6 +119,20 @@ SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY {order}
 """
+_NAMED: Final = """
+SELECT DISTINCT w.name, c.environment, c.conversation_id
+FROM (
+    SELECT name, environment, conversation_id FROM conversations JOIN requested ON conversation_id = name
+    UNION ALL
+    SELECT name, environment, conversation_id FROM trace_links JOIN requested ON explicit_id = name
+    UNION ALL
+    SELECT name, environment, conversation_id FROM conversations JOIN requested ON concat(conversation_id, '#1') = name
+) w
+JOIN conversations c USING (environment, conversation_id)
+WHERE NOT c.superseded
+QUALIFY c.conversation_id = w.name OR NOT w.name LIKE '%#1' OR NOT bool_or(c.conversation_id = w.name) OVER (PARTITION BY w.name)
+ORDER BY w.name, c.environment, c.conversation_id
+"""
 #: Fields of a turn that are not its content: the dialect that read it does not change a score. Facts are hashed
 #: separately.
 _NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans", "reasoning", "agent_name"})
@@ -152,10 +166,11 @@ class Current:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A conversation that was just rebuilt and must be saved."""
+    """A conversation that was just rebuilt and must be saved, and what its links leave open; see the table's columns."""
 
     conversation: Conversation
     ambiguous_link: bool
+    possible_reuse: bool = False
 
 
 def content_hash(conversation: Conversation) -> str:
@@ -286,6 +301,28 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
     ]
 
 
+def conversations_named(con: DuckDBPyConnection, names: Iterable[str]) -> dict[str, list[Key]]:
+    """Return the conversations that each name fits: their own names, and the ids in their spans.
+
+    Several conversations may have one id. `id#1` is the one that is named like the id itself. A name that fits none is
+    omitted.
+    """
+    keys: dict[str, list[Key]] = {}
+    for name, environment, conversation_id in rows_with(con, {"name": sorted(set(names))}, _NAMED):
+        keys.setdefault(name, []).append((environment, conversation_id))
+    return keys
+
+
+def shared_id_message(name: str, keys: Iterable[Key]) -> str:
+    """Return the message that several conversations share an id, with the name of each.
+
+    >>> shared_id_message("1", [("", "1"), ("", "1#2")])
+    "several conversations share the id '1'; use the name of one: '1#1', '1#2'"
+    """
+    names = ", ".join(repr(f"{name}#1" if own_name == name else own_name) for _, own_name in keys)
+    return f"several conversations share the id {name!r}; use the name of one: {names}"
+
+
 def window_times(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[int]:
     """Return the distinct window times of all revisions of some conversations, ns."""
     return [time_ns for (time_ns,) in rows_with(con, key_columns(keys), _WINDOW_TIMES)]
@@ -314,6 +351,7 @@ def _conversation_columns(con: DuckDBPyConnection, built: Sequence[Built], now_n
         "superseded": [False] * len(conversations),
         "window_time": _window_times(con, conversations),
         "ambiguous_link": [item.ambiguous_link for item in built],
+        "possible_reuse": [item.possible_reuse for item in built],
         "turn_count": [len(conversation.turns) for conversation in conversations],
         "call_count": [sum(len(turn.calls) for turn in conversation.turns) for conversation in conversations],
         "content_captured": [conversation.content_captured for conversation in conversations],

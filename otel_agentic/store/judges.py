@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.judges.asking_judge import Cost, Limits
 from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind, Verdict, metric_of
 from otel_agentic.store.annotations import add_annotations, current_annotations, new_annotation_id, retract
+from otel_agentic.store.conversations import conversations_named
 from otel_agentic.store.table import (
     Key,
     Row,
@@ -370,9 +371,8 @@ class DuckDbBudget:
 _LOCATIONS: Final = """
 SELECT conversation_id, environment, revision, turn_count, closed_by IS NOT NULL
 FROM conversations
-SEMI JOIN requested USING (conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT superseded
-ORDER BY conversation_id, environment
 """
 _NEWEST: Final = """
 SELECT * FROM judge_calibrations
@@ -386,8 +386,9 @@ _COUNTS: Final = ("both_pass", "false_pass", "false_fail", "both_fail")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationLocation:
-    """A conversation with some id: its environment, newest revision and number of turns."""
+    """A conversation that some name fits: its identity, newest revision and number of turns."""
 
+    conversation_id: str
     environment: str
     revision: int
     turn_count: int
@@ -426,11 +427,11 @@ class CalibrationRun:
 
 
 def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> dict[str, list[ConversationLocation]]:
-    """Return the conversations with some ids; an id without a conversation is omitted."""
-    locations: dict[str, list[ConversationLocation]] = {}
-    for row in rows_with(con, {"conversation_id": sorted(set(conversation_ids))}, _LOCATIONS):
-        locations.setdefault(row[0], []).append(from_row(ConversationLocation, row[1:]))
-    return locations
+    """Return the conversations that some names fit; a name without a conversation is omitted."""
+    named = conversations_named(con, conversation_ids)
+    rows = rows_with(con, key_columns({key for keys in named.values() for key in keys}), _LOCATIONS)
+    locations = {(row[1], row[0]): from_row(ConversationLocation, row) for row in rows}
+    return {name: [locations[key] for key in keys] for name, keys in named.items()}
 
 
 def save_human_verdicts(

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from otel_agentic.conversations.link import Segment
+from otel_agentic.conversations.segments import Segment
 from otel_agentic.store.table import LAST_NS, Key, Table, fields_of, key_columns, rows_with
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.conversations.link import Linked
+    from otel_agentic.conversations.segments import Linked
     from otel_agentic.store.spans import Arrival
 
 #: Traces with spans or log records committed after they were last read, and traces that were read but not linked yet.
@@ -59,12 +59,40 @@ WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM requeste
 """
 _FORGET: Final = """
 DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)
-RETURNING trace_id, epoch_ns(received_from), clock_ahead
+RETURNING trace_id, epoch_ns(received_from), clock_ahead, environment, explicit_id, conversation_id
 """
-_OF_CONVERSATIONS: Final = """
-SELECT DISTINCT l.trace_id
+#: The rows of conversations, and of all conversations whose spans contain the same id: which of these a trace belongs to
+#: depends on all of them.
+_FAMILIES: Final = """
+WITH families AS (
+    SELECT DISTINCT environment, explicit_id
+    FROM trace_links SEMI JOIN requested USING (environment, conversation_id)
+    WHERE explicit_id IS NOT NULL
+), identities AS (
+    SELECT environment, conversation_id FROM requested
+    UNION
+    SELECT environment, conversation_id FROM trace_links SEMI JOIN families USING (environment, explicit_id)
+)
+SELECT trace_id, environment, conversation_id, explicit_id
+FROM trace_links SEMI JOIN identities USING (environment, conversation_id)
+ORDER BY started_at DESC, trace_id DESC
+"""
+#: The names that are ids in spans.
+_EXPLICIT: Final = """
+SELECT DISTINCT environment, explicit_id FROM trace_links l
+SEMI JOIN requested w ON w.environment = l.environment AND w.conversation_id = l.explicit_id
+"""
+_REMAINING: Final = """
+SELECT environment, explicit_id, epoch_ns(min(started_at)) FROM trace_links l
+SEMI JOIN requested w ON w.environment = l.environment AND w.conversation_id = l.explicit_id
+GROUP BY environment, explicit_id
+"""
+_OPEN_ARRIVALS: Final = """
+SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until))
 FROM trace_links l
 SEMI JOIN requested USING (environment, conversation_id)
+SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded AND closed_by IS NULL) USING (environment, conversation_id)
+GROUP BY l.environment, l.conversation_id
 """
 #: Conversations that are open or not built yet, or whose traces were read after they were built (closed ones, too, if a
 #: process was killed in between); and those that no longer have a trace, with the current time as their last arrival.
@@ -228,20 +256,29 @@ def save_segments(
     """Replace the links of some traces.
 
     A trace without a segment gets a row, too, so that it counts as read until more of it arrives. The first arrival of
-    a trace, and whether a clock was ahead, are kept: spans that an import commits again change neither.
+    a trace, and whether a clock was ahead, are kept: spans that an import commits again change neither. So is the
+    conversation of a segment with an id, until it is linked again.
     """
     first_ns_of = {trace_id: arrival.first_ns for trace_id, arrival in arrivals.items()}
     clocks_ahead = {trace_id for trace_id, arrival in arrivals.items() if arrival.clock_ahead}
-    for trace_id, first_ns, clock_ahead in rows_with(con, _traces(trace_ids), _FORGET):
+    known: dict[tuple[str, str, str], str] = {}
+    for trace_id, first_ns, clock_ahead, environment, explicit_id, name in rows_with(con, _traces(trace_ids), _FORGET):
         first_ns_of[trace_id] = min(first_ns_of[trace_id], first_ns)
         clocks_ahead |= {trace_id} if clock_ahead else set()
+        if explicit_id is not None:
+            known[trace_id, environment, explicit_id] = name
     without_segments = set(trace_ids) - {segment.trace_id for segment in segments}
     rows = [*segments, *(_EMPTY_SEGMENT(trace_id=trace_id) for trace_id in sorted(without_segments))]
     Table(con, "trace_links").insert(
         con,
         {
             **fields_of(rows, "trace_id", "environment", "service", "explicit_id", "query_digest"),
-            "conversation_id": [segment.explicit_id for segment in rows],
+            "conversation_id": [
+                None
+                if segment.explicit_id is None
+                else known.get((segment.trace_id, segment.environment, segment.explicit_id), segment.explicit_id)
+                for segment in rows
+            ],
             "linked_traces": [sorted(segment.linked_traces) for segment in rows],
             "history_in": [list(segment.history_in) for segment in rows],
             "history_out": [list(segment.history_out) for segment in rows],
@@ -256,9 +293,58 @@ def save_segments(
     )
 
 
-def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
-    """Return the traces that belong to one of the conversations."""
-    return {trace_id for (trace_id,) in rows_with(con, key_columns(keys), _OF_CONVERSATIONS)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Families:
+    """Some conversations with all those whose spans contain the same ids, and their traces.
+
+    `first_names` is the conversation of the earliest trace with each id, by (environment, id).
+    """
+
+    keys: frozenset[Key] = frozenset()
+    traces: frozenset[str] = frozenset()
+    first_names: Mapping[Key, str]
+
+    @property
+    def ids(self) -> AbstractSet[Key]:
+        """The ids in the spans: (environment, id)."""
+        return self.first_names.keys()
+
+    def __or__(self, other: Families) -> Families:
+        """Return the union."""
+        return Families(
+            keys=self.keys | other.keys,
+            traces=self.traces | other.traces,
+            first_names={**self.first_names, **other.first_names},
+        )
+
+
+def families_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> Families:
+    """Return some conversations and all those whose spans contain the same ids."""
+    named = frozenset(keys)
+    rows = rows_with(con, key_columns(named), _FAMILIES)
+    return Families(
+        keys=named | {(environment, name) for _, environment, name, _ in rows},
+        traces=frozenset(trace_id for trace_id, _, _, _ in rows),
+        first_names={(environment, raw_id): name for _, environment, name, raw_id in rows if raw_id is not None},
+    )
+
+
+def explicit_ids(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
+    """Return the (environment, id) among `keys` that spans contain."""
+    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _EXPLICIT)}
+
+
+def earliest_starts(con: DuckDBPyConnection, ids: Iterable[Key]) -> dict[Key, int]:
+    """Return the start, ns, of the earliest stored trace with each (environment, id) that the spans contain."""
+    return {
+        (environment, name): start_ns for environment, name, start_ns in rows_with(con, key_columns(ids), _REMAINING)
+    }
+
+
+def open_arrivals(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, int]:
+    """Return the time, ns, of the last arrival of each conversation that is open."""
+    rows = rows_with(con, key_columns(keys), _OPEN_ARRIVALS)
+    return {(environment, name): last_ns for environment, name, last_ns in rows}
 
 
 def by_arrival(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Key]:

@@ -78,7 +78,7 @@ CREATE TABLE not_rebuilt (
 -- One row is a revision of a conversation.
 CREATE TABLE conversations (
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown; part of the identity
-    conversation_id VARCHAR NOT NULL, -- conversation id; without one in the spans the id of its first trace
+    conversation_id VARCHAR NOT NULL, -- conversation id, followed by @service or #number where several conversations have it; without one in the spans the id of its first trace
     revision INTEGER NOT NULL, -- 1-based; late spans that change a closed conversation make a new one
     superseded BOOLEAN NOT NULL, -- true when a newer revision replaced it
     agent VARCHAR, -- agent name
@@ -90,6 +90,7 @@ CREATE TABLE conversations (
     closed_by VARCHAR, -- end_mark, end_of_input or idle; null while open
     link_method VARCHAR NOT NULL, -- explicit, span_link, history or trace: how its traces were put together
     ambiguous_link BOOLEAN NOT NULL, -- true when its history fitted two conversations equally, so that it was linked to neither
+    possible_reuse BOOLEAN NOT NULL DEFAULT false, -- true when its id may stand for several conversations that nothing in the spans tells apart
     case_id VARCHAR, -- case named in the spans
     verdict BOOLEAN, -- verdict found in the spans
     turn_count INTEGER NOT NULL, -- number of turns

@@ -154,7 +154,7 @@ def test_an_id_that_two_environments_have_wants_the_environment(tmp_path: Path) 
 
     ran = run("truth", "promote", "c1", "--db", db)
     assert (ran.code, ran.err) == snapshot(
-        (3, "otel-agentic: conversation 'c1' exists in environments 'staging', 'production'; pass --environment\n")
+        (3, "otel-agentic: conversation 'c1' exists in environments 'production', 'staging'; give --environment\n")
     )
     assert 1 == len(done("truth", "promote", "c1", "--environment", "staging", "--db", db).out.splitlines())
 

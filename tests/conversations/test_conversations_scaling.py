@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from otel_agentic.conversations.link import Transcript, link
+from otel_agentic.conversations.link import link
 from otel_agentic.conversations.merge import short
+from otel_agentic.conversations.segments import Transcript
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, scripted_call, span, speak_genai
 from tests.conversations.rebuilding import conversation_of, linked, segments
 from tests.steps import LINEAR, growth

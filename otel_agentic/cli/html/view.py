@@ -479,8 +479,9 @@ def _notes(report: Report) -> Notes:
     groups = report.groups
     metrics = (metric for group in groups for metric in group.metrics or ())
     clocks = [f"warning: {row.note}" for row in report.wrong_clocks]
+    reuse = [] if report.id_reuse is None else report.id_reuse.notes
     return Notes(
-        general=[*not_rebuilt_notes(report), *text_match_notes(report), *clocks, *method_notes(groups)],
+        general=[*not_rebuilt_notes(report), *text_match_notes(report), *clocks, *reuse, *method_notes(groups)],
         groups=list(dict.fromkeys([*tier_notes(groups), *group_notes(groups), *metric_advice(metrics)])),
     )
 

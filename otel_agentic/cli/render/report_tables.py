@@ -553,11 +553,13 @@ def _report_notes(report: Report) -> list[str]:
     metric_lines = metric_notes(report.groups, report.metrics_chosen)
     correction_lines = corrected_notes(report.groups)
     clocks = [f"warning: {row.note}" for row in report.wrong_clocks]
+    reuse = [] if report.id_reuse is None else report.id_reuse.notes
     return list(
         dict.fromkeys(
             [
                 *sentence,
                 *clocks,
+                *reuse,
                 *tier_notes(report.groups),
                 *group_notes(report.groups),
                 *metric_lines,

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
+from otel_agentic.store.conversations import conversations_named, shared_id_message
 from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
 from otel_agentic.windows.model import ScoredConversation
 
@@ -27,10 +29,15 @@ SELECT service, count(*) AS conversations, max(ended_at) AS latest
 FROM conversations WHERE NOT superseded AND window_time < ended_at
 GROUP BY service ORDER BY conversations DESC, service
 """
-_KEYS: Final = """
-SELECT environment, conversation_id FROM conversations
-WHERE NOT superseded AND conversation_id = $id AND ($environment IS NULL OR environment = $environment)
-ORDER BY environment
+_ID_REUSE: Final = """
+SELECT
+    count(*) AS shared_ids, coalesce(sum(conversations), 0)::BIGINT AS conversations,
+    (SELECT count(*) FROM conversations WHERE NOT superseded AND possible_reuse) AS possible
+FROM (
+    SELECT count(DISTINCT conversation_id) AS conversations
+    FROM trace_links WHERE explicit_id IS NOT NULL AND conversation_id <> '' GROUP BY environment, explicit_id
+)
+WHERE conversations > 1
 """
 _ALL_KEYS: Final = f"""
 SELECT c.environment, c.conversation_id FROM conversations c
@@ -80,8 +87,27 @@ def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome
 
 
 def find_conversation(con: DuckDBPyConnection, name: str, environment: str | None) -> list[tuple[str, str]]:
-    """Return the identities of the conversations with an id, one for each environment."""
-    return [(row[0], row[1]) for row in con.execute(_KEYS, {"id": name, "environment": environment}).fetchall()]
+    """Return the identities of the conversations that a name fits: several in one environment share an id."""
+    keys = conversations_named(con, [name]).get(name, [])
+    return [key for key in keys if environment is None or key[0] == environment]
+
+
+def only_conversation(con: DuckDBPyConnection, name: str, environment: str | None) -> Key:
+    """Return the identity of the one conversation that a name fits.
+
+    Raises:
+        BadInputError: no conversation has this name, or several do; the message lists these.
+    """
+    keys = find_conversation(con, name, environment)
+    if not keys:
+        raise BadInputError(f"no conversation {name!r}; `otel-agentic conversations list` shows them")
+    environments = sorted({key[0] for key in keys})
+    if len(environments) > 1:
+        names = ", ".join(map(repr, environments))
+        raise BadInputError(f"conversation {name!r} exists in environments {names}; give --environment")
+    if len(keys) > 1:
+        raise BadInputError(shared_id_message(name, keys))
+    return keys[0]
 
 
 def all_conversations(con: DuckDBPyConnection, selection: Selection) -> list[tuple[str, str]]:
@@ -153,6 +179,11 @@ def counts(con: DuckDBPyConnection) -> Row:
     FROM conversations WHERE NOT superseded
     """
     return rows(con, sql, {})[0]
+
+
+def id_reuse(con: DuckDBPyConnection) -> Row:
+    """Return how many ids several conversations share, how many these are, and how many others may be several."""
+    return rows(con, _ID_REUSE, {})[0]
 
 
 def wrong_clocks(con: DuckDBPyConnection) -> list[Row]:
