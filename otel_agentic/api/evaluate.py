@@ -171,7 +171,7 @@ def evaluate(
         BadInputError: a record or file is malformed; the message names record or line, and field.
         PluginError: the judge or estimator is unknown, or an evaluator does not load or violates its contract.
     """
-    effective = _settings(
+    effective = settings_with(
         settings or Settings(),
         scoring={
             "judge": judge if isinstance(judge, str) else None,
@@ -267,7 +267,7 @@ def _scores(
     return [scores[index] for index in range(len(matched))]
 
 
-def _settings(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
+def settings_with(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
     """Return the settings, overridden by the arguments that are not None.
 
     Raises:
