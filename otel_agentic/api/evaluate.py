@@ -32,6 +32,7 @@ from otel_agentic.evaluators.run import evaluate as run_evaluators
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.registry import judge_of
+from otel_agentic.judges.sanity import check_judge
 from otel_agentic.redaction.engine import CountingRedactor
 from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
 from otel_agentic.scoring.outcome import BATCH
@@ -191,6 +192,8 @@ def evaluate(
     budget = RunBudget(effective.judge)
     try:
         metrics_to_compute = chosen_for(active_judge, effective.evaluators, _names(metrics), evaluators)
+        if matched and (judge is None or isinstance(judge, str)):  # a caller has tried its own model
+            check_judge(active_judge, effective.judge, budget)
         scores = _scores(
             matched, active_judge, effective, cache=cache, budget=budget, tally=tally, progress=progress or _ignore
         )

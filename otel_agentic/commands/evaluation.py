@@ -21,6 +21,7 @@ from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.evaluation.run import judge_json
 from otel_agentic.evaluation.scope import TruthFile, unknown_labels
 from otel_agentic.evaluators.base import asks
+from otel_agentic.judges.sanity import check_judge
 from otel_agentic.reports.calibration import calibrate_judge
 from otel_agentic.reports.suites import of_suite, require_suite
 from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared
@@ -95,6 +96,8 @@ def evaluate(
         with context.engine.store.read() as con:
             require_suite(con, suite)
         request = of_suite(runner, truth, request, suite)
+    if request.keys or (request.lacking and metric_selection.judge_evaluators):
+        check_judge(runner.judge, context.engine.settings.judge, runner.budget, waits=True)
     done = 0
 
     def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:

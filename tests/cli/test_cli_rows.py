@@ -116,6 +116,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServe
         options = {"base_url": server.base_url, "api_key": "none"}
         monkeypatch.setenv("OTEL_AGENTIC_JUDGE__MODEL_OPTIONS", json.dumps(options))
         monkeypatch.setenv("OTEL_AGENTIC_JUDGE__TRIES", "1")
+        monkeypatch.setenv("OTEL_AGENTIC_JUDGE__SANITY_CHECK", "false")
         return server
 
     yield start
@@ -425,3 +426,16 @@ def test_files_without_agent_output_are_refused_with_the_option_that_takes_them(
         refused = run("evaluate", "--rows", path)
         assert refused.code == 3
         assert f"{path}: {start}" in refused.err
+
+
+def test_a_judge_that_cannot_judge_stops_the_run_before_the_first_row(
+    dataset: Path, tmp_path: Path, serve: Callable[..., OpenAIServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(lambda _: error(404, "no such model"))
+    monkeypatch.setenv("OTEL_AGENTIC_JUDGE__SANITY_CHECK", "true")
+    in_store = ("--db", tmp_path / "t.duckdb")
+    for number, options in enumerate(((), in_store), start=1):
+        refused = run("evaluate", "--rows", dataset, *JUDGE, *options)
+        assert (refused.code, len(server.requests)) == (5, number)
+        assert "no verdict on a test question, so nothing was evaluated" in refused.err
+    assert run("evaluate", "--rows", dataset, "--metrics", "tool_call_f1", *JUDGE).code == 0  # asks no model
