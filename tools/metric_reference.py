@@ -102,8 +102,9 @@ $ otel-agentic prompts show --metric helpfulness
 metrics = ["default", "agentest.helpfulness", "ragas"]
 ```
 
-A name identifies a metric (in full, or by its last parts: `helpfulness`, `agentest.helpfulness`), an evaluator, or a family;
-`default`, `all` and `none` are also valid. If the judge uses no model, a family or `all` skips the metrics that need a model and
+A name identifies a metric or an evaluator (in full, or by its last parts: `helpfulness`, `agentest.helpfulness`), or a family;
+`default`, `all` and `none` are also valid, and so are the names of RAGAS and NeMo Evaluator: `topic_adherence`,
+`agent_goal_accuracy_with_reference`, `agent_goal_accuracy_without_reference`. If the judge uses no model, a family or `all` skips the metrics that need a model and
 reports their names; selecting such a metric by its own name is an error. An evaluator always runs completely: all of its metrics
 are stored. Your own evaluator is a function or a class: see [plug-ins](plugins.md). Judged metrics of the same turn or conversation
 share [one model call](judges.md#several-metrics-in-one-call).

@@ -24,6 +24,7 @@ from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.dialogue import Ask, asking, run_dialogues
 from otel_agentic.judges.registry import judge_of
+from otel_agentic.judges.sanity import check_judge
 from otel_agentic.redaction.engine import CountingRedactor
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.truth import CaseIndex
@@ -124,7 +125,7 @@ def evaluate(
         BadInputError: a record or file is malformed; the message names record or line, and field.
         PluginError: the judge or estimator is unknown, or an evaluator does not load or violates its contract.
     """
-    effective = _settings(
+    effective = settings_with(
         settings or Settings(),
         scoring={
             "judge": judge if isinstance(judge, str) else None,
@@ -144,6 +145,8 @@ def evaluate(
     budget = RunBudget(effective.judge)
     try:
         metrics_to_compute = chosen_for(active_judge, effective.evaluators, _names(metrics), evaluators)
+        if matched and (judge is None or isinstance(judge, str)):  # a caller has tried its own model
+            check_judge(active_judge, effective.judge, budget)
         installed = all_evaluators(effective.evaluators)
         metric_criteria = MetricCriteria(evaluators=installed, settings=effective.evaluators)
         deciding = deciding_evaluators(metric_criteria, index, effective.scoring, active_judge)
@@ -231,7 +234,7 @@ def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -
     return partial(answers_to, judge=AskingJudge(judge, cache=cache, budget=budget), tally=tally)
 
 
-def _settings(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
+def settings_with(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
     """Return the settings, overridden by the arguments that are not None.
 
     Raises:

@@ -23,6 +23,7 @@ from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import kinds_of
 from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
+from otel_agentic.judges.sanity import check_judge
 from otel_agentic.redaction.engine import CountingRedactor
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.scoring.outcome import aligned_turns, scoring
@@ -142,6 +143,8 @@ def _evaluate(
     redactor = CountingRedactor(settings.redaction)
     redacted_rows = [_redacted(row, redactor) for row in rows]
     budget, tally, metrics = RunBudget(settings.judge), Tally(), MetricTally()
+    if selected.judge_evaluators and redacted_rows:
+        check_judge(judge, settings.judge, budget)
     scores: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in redacted_rows]
     ask = partial(answers_to, judge=AskingJudge(judge, budget=budget), tally=tally)
     dialogues = (_dialogue(row, selected, judge, settings.scoring) for row in redacted_rows)

@@ -309,8 +309,8 @@ _EXACT: Final = "exact"
     "--rows",
     multiple=True,
     type=FILE,
-    help="A RAGAS or NeMo Evaluator dataset (JSON lines, JSON, CSV, Parquet): compute metrics of its rows, in memory; with --db, "
-    "store the rows as conversations and evaluate the store. Repeatable.",
+    help="A RAGAS, NeMo Evaluator or Fair Forge dataset (JSON lines, JSON, CSV, Parquet): compute metrics of its rows, in memory; "
+    "with --db, store the rows as conversations and evaluate the store. Repeatable.",
 )
 @judge_option
 @click.option(

@@ -24,6 +24,7 @@ from otel_agentic.evaluation.scope import TruthFile, check_labels, unknown_label
 from otel_agentic.evaluators.base import asks
 from otel_agentic.evaluators.registry import metric_named
 from otel_agentic.judges import ExactJudge
+from otel_agentic.judges.sanity import check_judge
 from otel_agentic.reports.calibration import calibrate_judge
 from otel_agentic.reports.judge_drift import freeze_anchors, measure_drift
 from otel_agentic.reports.suites import of_suite, require_suite
@@ -110,6 +111,8 @@ def evaluate(
         with context.engine.store.read() as con:
             require_suite(con, suite)
         request = of_suite(runner, truth, request, suite)
+    if request.keys or (request.lacking and metric_selection.judge_evaluators):
+        check_judge(runner.judge, context.engine.settings.judge, runner.budget, waits=True)
     done = 0
 
     def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:

@@ -1,9 +1,10 @@
 """The agentic metric of Fair Forge 3.0.0, number for number, with its argument names and result fields.
 
-    from otel_agentic.compat.fair_forge import Agentic
+    from otel_agentic.compat.fair_forge import Agentic, Batch, Dataset, Retriever
 
-    results = Agentic.run(datasets, k=3, model=model)  # as `fair_forge.metrics.agentic.Agentic.run`
+    results = Agentic.run(MyRetriever, k=3, model=model)  # as `fair_forge.metrics.agentic.Agentic.run`
 
+This module has all names that a script of Fair Forge imports for this metric from its various modules.
 Fair Forge itself need not be installed. `docs/compat.md` lists the reproduced parts, faults included, and explains how
 to migrate. Results are Pydantic models, because users of Fair Forge save and reload them (`model_dump`,
 `model_dump_json`, `model_validate`).
@@ -12,19 +13,24 @@ to migrate. Results are Pydantic models, because users of Fair Forge save and re
 from __future__ import annotations
 
 import json
+import logging
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypedDict, cast, runtime_checkable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypedDict, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from otel_agentic.compat.fair_forge_tools import (
+    DEFAULT_WEIGHTS,
+    ToolCorrectnessScore,
+    tool_correctness,
+    turn_tool_correctness,
+)
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.evaluators.base import Overlap
 from otel_agentic.judges import Judge, JudgeFailure, Question
 from otel_agentic.judges.messages import SYSTEM, encode, new_nonce
 
@@ -34,13 +40,41 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 
+__all__ = [
+    "Agentic",
+    "AgenticMetric",
+    "AnswerCorrectnessOutput",
+    "BaseMetric",
+    "Batch",
+    "BayesianMode",
+    "Dataset",
+    "FrequentistMode",
+    "IterationLevel",
+    "Retriever",
+    "SessionMetadata",
+    "StatisticalMode",
+    "StreamedBatch",
+    "ToolCorrectnessScore",
+    "conversation_level",
+    "pass_at_k",
+    "pass_pow_k",
+    "tool_correctness",
+    "turn_tool_correctness",
+]
+
+_LOG: Final = logging.getLogger(__name__)
+
+
 class _Record(BaseModel):
     # Fair Forge's own objects are accepted too, and files may have more fields than the metric reads.
-    model_config = ConfigDict(from_attributes=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(from_attributes=True, extra="ignore")
 
 
-class Interaction(_Record):
-    """One turn: the user's query, the agent's answer and calls, and the expected ones."""
+class Batch(_Record):
+    """One turn: the user's query, the agent's answer and calls, and the expected ones.
+
+    The metric does not read `logprobs`, `observation` and `weight`.
+    """
 
     qa_id: str
     query: str
@@ -48,25 +82,56 @@ class Interaction(_Record):
     ground_truth_assistant: str
     agentic: dict[str, Any] | None = {}
     ground_truth_agentic: dict[str, Any] | None = {}
+    logprobs: dict[str, Any] | None = {}
+    observation: str | None = None
+    weight: Annotated[float, Field(ge=0)] | None = None
 
 
-class Dataset(_Record):
-    """One conversation."""
+class SessionMetadata(_Record):
+    """The session of a streamed batch."""
 
     session_id: str
     assistant_id: str
     context: str
-    conversation: list[Interaction]
     language: str | None = "english"
 
 
-@runtime_checkable
-class Retriever(Protocol):
-    """An object that loads datasets, such as an instance of a subclass of Fair Forge's `Retriever`."""
+class StreamedBatch(_Record):
+    """A turn with its session. `Agentic` needs complete sessions, as in Fair Forge."""
 
+    metadata: SessionMetadata
+    batch: Batch
+
+
+class Dataset(SessionMetadata):
+    """One conversation."""
+
+    conversation: list[Batch]
+
+
+class IterationLevel(StrEnum):
+    """The unit that a retriever yields; `Agentic` reads complete sessions."""
+
+    FULL_DATASET = "full_dataset"
+    STREAM_SESSIONS = "stream_sessions"
+    STREAM_BATCHES = "stream_batches"
+
+
+class Retriever(ABC):
+    """The base class of a retriever, which loads datasets; any other class with `load_dataset` is accepted, too."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Keep the options that the metric does not take itself."""
+        self.kwargs = kwargs
+
+    @property
+    def iteration_level(self) -> IterationLevel:
+        """The unit that `load_dataset` yields."""
+        return IterationLevel.FULL_DATASET
+
+    @abstractmethod
     def load_dataset(self) -> Iterable[Any]:
         """Return the datasets."""
-        ...
 
 
 def load_datasets(source: Any, options: dict[str, Any]) -> list[Dataset]:
@@ -74,16 +139,26 @@ def load_datasets(source: Any, options: dict[str, Any]) -> list[Dataset]:
 
     Raises:
         BadInputError: a dataset lacks a field or has one of a wrong type; the message names the dataset and the field.
-        UsageError: the source is not one of the three.
+        UsageError: the source is not one of the three, yields single turns, or takes no options.
     """
+    if options and not isinstance(source, type):
+        raise UsageError(
+            f"unknown option {', '.join(options)}: only a retriever class takes options beyond those of Agentic, and the "
+            f"retriever is a {type(source).__name__}"
+        )
     retriever = source(**options) if isinstance(source, type) else source
-    result = retriever.load_dataset() if isinstance(retriever, Retriever) else retriever
+    result = retriever.load_dataset() if hasattr(retriever, "load_dataset") else retriever
     try:
         datasets = list(result)
     except TypeError:
         raise UsageError(
             f"retriever is {type(source).__name__}; allowed: a class or object with load_dataset(), or a list of datasets"
         ) from None
+    if any(hasattr(dataset, "metadata") and hasattr(dataset, "batch") for dataset in datasets):
+        raise UsageError(
+            "the retriever yields StreamedBatch, and Agentic scores complete sessions; return Dataset objects, with "
+            "iteration_level full_dataset or stream_sessions"
+        )
     return [_dataset(index, dataset) for index, dataset in enumerate(datasets)]
 
 
@@ -96,30 +171,21 @@ def _dataset(index: int, dataset: Any) -> Dataset:
         raise BadInputError(f"dataset {index}: {field}: {first['msg']}; found {first['input']!r:.80}") from None
 
 
-Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-class ToolCorrectnessScore(BaseModel):
-    """The tool score of one interaction; every number is in [0, 1]."""
-
-    tool_selection_correct: Ratio
-    parameter_accuracy: Ratio
-    sequence_correct: Ratio
-    result_utilization: Ratio
-    overall_correctness: Ratio
-    is_correct: bool
-    reasoning: str | None = None
-
-
-class AgenticMetric(BaseModel):
-    """The result for one conversation. `pass_at_k` and `pass_pow_k` are over its *interactions*, as in Fair Forge.
-
-    The bounds are None in frequentist mode. `judge_failures` is not in Fair Forge: the interactions whose score of 0.0
-    comes from a failure of the judge, not of the agent.
-    """
+class BaseMetric(BaseModel):
+    """The session of a result."""
 
     session_id: str
     assistant_id: str
+
+
+class AgenticMetric(BaseMetric):
+    """The result for one conversation. `pass_at_k` and `pass_pow_k` are over its *interactions*, as in Fair Forge.
+
+    The bounds are None in frequentist mode. Two fields are not in Fair Forge: `judge_failures`, the interactions whose score
+    of 0.0 comes from a failure of the judge, not of the agent; and `answer_reasoning`, the judge's reasoning for each score,
+    or why a score is missing.
+    """
+
     total_interactions: int
     correct_interactions: int
     is_fully_correct: bool
@@ -135,6 +201,7 @@ class AgenticMetric(BaseModel):
     pass_pow_k_ci_low: float | None = None
     pass_pow_k_ci_high: float | None = None
     judge_failures: list[int] = []
+    answer_reasoning: list[str] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,156 +349,6 @@ def _bounds(samples: FloatArray, level: float) -> tuple[float, float]:
     return float(np.quantile(samples, tail)), float(np.quantile(samples, 1.0 - tail))
 
 
-#: The weighted numbers are added in this order.
-DEFAULT_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
-    {"selection": 0.25, "parameters": 0.25, "sequence": 0.25, "utilization": 0.25}
-)
-
-_Calls = Mapping[Hashable, list[Any]]
-
-
-def turn_tool_correctness(
-    agentic: Any, ground_truth_agentic: Any, *, weights: Mapping[str, float] | None = None, threshold: float = 1.0
-) -> ToolCorrectnessScore | None:
-    """Return the tool score of an interaction as the whole metric reports it: None if no tool was used.
-
-    Also None if nothing is annotated. An agent that called no tool although one was expected therefore has no score,
-    not 0.
-
-    Raises:
-        BadInputError: see `tool_correctness`.
-    """
-    if not ground_truth_agentic or not agentic or (isinstance(agentic, Mapping) and not agentic.get("tools_used")):
-        return None
-    return tool_correctness(agentic, ground_truth_agentic, weights=weights, threshold=threshold)
-
-
-def tool_correctness(
-    agentic: Any, ground_truth_agentic: Any, *, weights: Mapping[str, float] | None = None, threshold: float = 1.0
-) -> ToolCorrectnessScore:
-    """Return the four numbers of the actual calls compared with the expected ones, each in [0, 1], and their weighted sum.
-
-    This is Fair Forge's definition, by sets of names and by the n-th call of each name; `otel_agentic.scoring` pairs
-    the calls with the greatest agreement, and normalises the weights.
-
-    Args:
-        agentic: `tools_used` (list of objects with `tool_name`, `parameters`, `step`) and `final_answer_uses_tools`.
-        ground_truth_agentic: `expected_tools`, of the same form, and `tool_sequence_matters`.
-        weights: of `selection`, `parameters`, `sequence`, `utilization`, not normalised: a sum above 1 is rejected if
-            the result exceeds 1. None: .25 each.
-        threshold: the sum at which the tools are correct, compared without any tolerance for rounding.
-
-    Raises:
-        BadInputError: input on which Fair Forge fails with an exception; the message names the malformed part.
-
-    >>> call = {"tool_name": "calc", "parameters": {"a": 5, "b": 3}, "step": 1}
-    >>> wrong = {"tools_used": [call | {"parameters": {"a": 5, "b": 4}}], "final_answer_uses_tools": True}
-    >>> tool_correctness(wrong, {"expected_tools": [call]}).overall_correctness
-    0.875
-    """
-    try:
-        return _score(agentic, ground_truth_agentic, DEFAULT_WEIGHTS if weights is None else weights, threshold)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadInputError(_complaint(agentic, ground_truth_agentic, weights, error)) from error
-
-
-def _score(agentic: Any, truth: Any, weights: Mapping[str, float], threshold: float) -> ToolCorrectnessScore:
-    used, expected = _by_name(agentic.get("tools_used", [])), _by_name(truth.get("expected_tools", []))
-    matters = truth.get("tool_sequence_matters", True)
-    numbers = {
-        "selection": _selection(used.keys(), expected.keys()),
-        "parameters": _mean([*_parameter_scores(used, expected)]),
-        "sequence": _mean([*_step_scores(used, expected)]) if matters else 1.0,
-        "utilization": 1.0 if agentic.get("final_answer_uses_tools", False) else 0.0,
-    }
-    # Added one by one: `sum` of newer Python versions rounds differently, and the threshold has no tolerance.
-    overall = reduce(add, (weights[name] * number for name, number in numbers.items()))
-    return ToolCorrectnessScore(
-        tool_selection_correct=numbers["selection"],
-        parameter_accuracy=numbers["parameters"],
-        sequence_correct=numbers["sequence"],
-        result_utilization=numbers["utilization"],
-        overall_correctness=overall,
-        is_correct=overall >= threshold,
-        reasoning=", ".join(f"{name} {number:.2f}" for name, number in numbers.items()),
-    )
-
-
-def _by_name(tools: Any) -> dict[Hashable, list[Any]]:
-    results: dict[Hashable, list[Any]] = {}
-    for tool in tools:
-        results.setdefault(tool.get("tool_name"), []).append(tool)
-    return results
-
-
-def _selection(used: Any, expected: Any) -> float:
-    """Return the share of names in common, as sets: how often a tool is called does not count."""
-    overlap = Overlap(common=len(used & expected), actual=len(used), expected=len(expected))
-    return overlap.jaccard(empty=1.0)
-
-
-def _parameter_scores(used: _Calls, expected: _Calls) -> Iterator[float]:
-    """Yield a number for each expected call, against the *first* call of its name; a missing name counts once."""
-    for name, calls in expected.items():
-        if name not in used:
-            yield 0.0
-            continue
-        actual = used[name][0].get("parameters", {})
-        yield from (_agreement(call.get("parameters", {}), actual) for call in calls)
-
-
-def _agreement(expected: Any, actual: Any) -> float:
-    if expected == actual:
-        return 1.0
-    keys = set(expected.keys()).union(actual.keys())
-    # An absent key reads as None here: an expected null and no parameter at all are the same.
-    return sum(expected.get(key) == actual.get(key) for key in keys) / len(keys) if keys else 0.0
-
-
-def _step_scores(used: _Calls, expected: _Calls) -> Iterator[float]:
-    """Yield a number for each expected call, against the n-th call of its name; a missing name counts once."""
-    for name, calls in expected.items():
-        if name not in used:
-            yield 0.0
-            continue
-        actual = used[name]
-        for index, call in enumerate(calls):
-            step = actual[index].get("step") if index < len(actual) else None
-            yield 1.0 if call.get("step") == step else 0.0
-
-
-def _mean(scores: Sequence[float]) -> float:
-    return sum(scores) / len(scores) if scores else 0.0
-
-
-def _complaint(agentic: Any, truth: Any, weights: Mapping[str, float] | None, error: Exception) -> str:
-    """Return a message on the malformed part of the input or, without one, on the error of the arithmetic."""
-    for field, owner, key in (
-        ("agentic", agentic, "tools_used"),
-        ("ground_truth_agentic", truth, "expected_tools"),
-    ):
-        if not isinstance(owner, Mapping):
-            return f"{field} is {owner!r}; allowed: an object with {key!r}"
-        problem = _tools_problem(owner.get(key, []))
-        if problem:
-            return f"{field}.{key}{problem}"
-    weights_text = "" if weights is None else f" with tool_weights {weights!r}"
-    return f"Fair Forge has no tool score for this interaction{weights_text}: {type(error).__name__}: {error}"
-
-
-def _tools_problem(tools: Any) -> str | None:
-    if not isinstance(tools, list):
-        return f" is {tools!r}; allowed: a list of objects with tool_name, parameters and step"
-    for index, tool in enumerate(tools):
-        if not isinstance(tool, Mapping):
-            return f"[{index}] is {tool!r}; allowed: an object with tool_name, parameters and step"
-        if not isinstance(tool.get("tool_name"), Hashable):
-            return f"[{index}].tool_name is {tool['tool_name']!r}; allowed: a text"
-        if not isinstance(tool.get("parameters", {}), Mapping):
-            return f"[{index}].parameters is {tool['parameters']!r}; allowed: an object, or leave it out"
-    return None
-
-
 class ChatModel(Protocol):
     """An object that answers messages, such as any LangChain `BaseChatModel`."""
 
@@ -440,7 +357,7 @@ class ChatModel(Protocol):
         ...
 
 
-class _Reply(BaseModel):
+class AnswerCorrectnessOutput(BaseModel):
     """A reply that Fair Forge takes: both fields, nothing else, the score within its bounds."""
 
     model_config = ConfigDict(extra="forbid")
@@ -463,8 +380,16 @@ Grade how correct the agent's answer to the query is, measured by the expected a
 Reply with one JSON object and nothing else: {"correctness_score": NUMBER, "reasoning": TEXT}."""
 
 
-def answer_score(model: ChatModel, *, query: str, answer: str, expected: str, strict: bool = True) -> float | None:
-    """Return the score that the model gives, in [0, 1]; None if Fair Forge returns 0.0 because there is no score.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerGrade:
+    """The judge's score of an answer, in [0, 1], with its reasoning; `score` is None if Fair Forge scores a failure 0.0."""
+
+    score: float | None
+    reasoning: str
+
+
+def grade_answer(model: ChatModel, *, query: str, answer: str, expected: str, strict: bool = True) -> AnswerGrade:
+    """Return the score that the model gives, or why it is missing.
 
     An exception is final, unless its text contains "400": then the model is called up to five times. A reply that is
     not exactly the JSON object raises such an exception. `strict`: bind the model strictly to the schema of the reply,
@@ -476,29 +401,29 @@ def answer_score(model: ChatModel, *, query: str, answer: str, expected: str, st
     messages = [("system", SYSTEM.format(nonce=word)), ("human", material)]
     for attempt in range(TRIES):
         try:
-            score = read_reply(bound.invoke(messages))
+            reply = read_reply(bound.invoke(messages))
         except Exception as error:  # noqa: BLE001 — a chat model may raise anything; all of it means no score
             if _ASK_AGAIN in str(error) and attempt < TRIES - 1:
                 continue
-            return None
-        if score is not None:
-            return score
-    return None
+            return AnswerGrade(score=None, reasoning=f"the judge failed: {type(error).__name__}: {error}")
+        if reply is not None:
+            return AnswerGrade(score=reply.correctness_score, reasoning=reply.reasoning)
+    return AnswerGrade(score=None, reasoning=f"the judge failed: {TRIES} replies were tool calls, without an answer")
 
 
-def read_reply(reply: Any) -> float | None:
-    """Return the score of a reply, None if the model called a tool instead of replying.
+def read_reply(reply: Any) -> AnswerCorrectnessOutput | None:
+    """Return the content of a reply, None if the model called a tool instead of replying.
 
     Raises:
         ValueError: the reply is not exactly the JSON object, or its score is out of bounds.
 
     >>> from types import SimpleNamespace
-    >>> read_reply(SimpleNamespace(content='{"correctness_score": 0.9, "reasoning": "right"}'))
+    >>> read_reply(SimpleNamespace(content='{"correctness_score": 0.9, "reasoning": "right"}')).correctness_score
     0.9
     """
     if getattr(reply, "tool_calls", None):
         return None
-    return _Reply.model_validate(json.loads(_text(reply.content))).correctness_score
+    return AnswerCorrectnessOutput.model_validate(json.loads(_text(reply.content)))
 
 
 def _text(content: Any) -> str:
@@ -510,7 +435,7 @@ def _text(content: Any) -> str:
 
 def _bound(model: ChatModel, *, strict: bool) -> ChatModel:
     """Return the model bound to the schema of the reply, or the model itself if it cannot be bound."""
-    schema: dict[str, Any] = {"name": "AnswerCorrectness", "schema": _Reply.model_json_schema()}
+    schema: dict[str, Any] = {"name": "AnswerCorrectness", "schema": AnswerCorrectnessOutput.model_json_schema()}
     if strict:
         schema["strict"] = True
     try:
@@ -533,20 +458,20 @@ class Agentic:
     (True, 1.0)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 — existing callers may pass these by position
         self,
         retriever: Any,
         model: ChatModel | Judge,
         k: int,
-        *,
-        use_structured_output: bool = True,
-        strict: bool = True,
+        use_structured_output: bool = True,  # noqa: FBT001, FBT002 — same
+        strict: bool = True,  # noqa: FBT001, FBT002 — same
         bos_json_clause: str = "```json",
         eos_json_clause: str = "```",
         threshold: float = 0.7,
         tool_threshold: float = 1.0,
         tool_weights: Mapping[str, float] | None = None,
         statistical_mode: StatisticalMode | None = None,
+        *,
         verbose: bool = False,
         **retriever_options: Any,
     ) -> None:
@@ -557,21 +482,25 @@ class Agentic:
                 with it, or the datasets themselves: dictionaries or Fair Forge's objects.
             model: any LangChain chat model, or one of our judges.
             k: attempts of pass@k and pass^k.
-            use_structured_output: False scores every answer 0.0 without asking a chat model, as Fair Forge does.
+            use_structured_output: False scores every answer 0.0 without asking a chat model, as Fair Forge does, whose prompt
+                for this mode cannot be rendered. A warning states it.
             strict: bind the model strictly to the schema of the reply.
-            bos_json_clause: accepted for compatibility; only used by the mode without a model.
-            eos_json_clause: likewise.
+            bos_json_clause: the text before the JSON of a reply; without effect, as in Fair Forge, which reads it only if
+                `use_structured_output` is False.
+            eos_json_clause: the text after the JSON; likewise.
             threshold: score at which an answer is correct, inclusive.
             tool_threshold: score at which tools are correct, inclusive.
             tool_weights: see `tool_correctness`.
             statistical_mode: point estimates (None) or a `BayesianMode`.
-            verbose: accepted for compatibility; nothing is logged.
+            verbose: log each score with the judge's reasoning; to standard error, unless logging is configured.
             retriever_options: options of the retriever class.
 
         Raises:
             BadInputError: a dataset is invalid.
-            UsageError: the model or the retriever is of an unsupported kind.
+            UsageError: the model or the retriever is of an unsupported kind, or an option is unknown.
         """
+        if verbose:
+            show_log(_LOG)
         if not (hasattr(model, "judge") or hasattr(model, "invoke")):
             raise UsageError(f"model is {type(model).__name__}; allowed: a chat model with invoke(), or a judge")
         if not use_structured_output:
@@ -613,34 +542,51 @@ class Agentic:
         tools = [
             [self._tools(dataset, interaction) for interaction in dataset.conversation] for dataset in self.dataset
         ]
-        scores = self._answer_scores()
-        return [
-            self._result(dataset, [next(scores) for _ in dataset.conversation], tool_scores)
+        grades = self._grades()
+        results = [
+            self._result(dataset, [next(grades) for _ in dataset.conversation], tool_scores)
             for dataset, tool_scores in zip(self.dataset, tools, strict=True)
         ]
+        self._log_failures(results)
+        correct = sum(result.is_fully_correct for result in results)
+        _LOG.info("%d of %d conversations are fully correct", correct, len(results))
+        return results
 
     def _result(
-        self, dataset: Dataset, scores: list[float | None], tools: list[ToolCorrectnessScore | None]
+        self, dataset: Dataset, grades: list[AnswerGrade], tools: list[ToolCorrectnessScore | None]
     ) -> AgenticMetric:
         # A failure of the judge counts against the agent here; at least `judge_failures` lists them.
-        counted_scores = [0.0 if score is None else score for score in scores]
-        correct = [index for index, score in enumerate(counted_scores) if score >= self.threshold]
+        scores = [0.0 if grade.score is None else grade.score for grade in grades]
+        correct = [index for index, score in enumerate(scores) if score >= self.threshold]
+        for interaction, score, grade in zip(dataset.conversation, scores, grades, strict=True):
+            where = (dataset.session_id, interaction.qa_id)
+            _LOG.debug("session %r, qa_id %r: answer score %.3f: %s", *where, score, grade.reasoning)
         return AgenticMetric(
             session_id=dataset.session_id,
             assistant_id=dataset.assistant_id,
-            total_interactions=len(counted_scores),
+            total_interactions=len(scores),
             correct_interactions=len(correct),
-            is_fully_correct=len(correct) == len(counted_scores),
+            is_fully_correct=len(correct) == len(scores),
             threshold=self.threshold,
-            correctness_scores=counted_scores,
+            correctness_scores=scores,
             correct_indices=correct,
             tool_correctness_scores=tools,
             k=self.k,
-            judge_failures=[index for index, score in enumerate(scores) if score is None],
-            **rate_fields(self.statistical_mode, len(correct), len(counted_scores), self.k),
+            judge_failures=[index for index, grade in enumerate(grades) if grade.score is None],
+            answer_reasoning=[grade.reasoning for grade in grades],
+            **rate_fields(self.statistical_mode, len(correct), len(scores), self.k),
         )
 
-    def _tools(self, dataset: Dataset, interaction: Interaction) -> ToolCorrectnessScore | None:
+    @staticmethod
+    def _log_failures(results: Sequence[AgenticMetric]) -> None:
+        failures = [(result, index) for result in results for index in result.judge_failures]
+        if failures:
+            result, index = failures[0]
+            total = sum(result.total_interactions for result in results)
+            message = "%d of %d answers have no score and count as 0.0, as in Fair Forge; the first, session %r: %s"
+            _LOG.warning(message, len(failures), total, result.session_id, result.answer_reasoning[index])
+
+    def _tools(self, dataset: Dataset, interaction: Batch) -> ToolCorrectnessScore | None:
         try:
             return turn_tool_correctness(
                 interaction.agentic,
@@ -651,32 +597,47 @@ class Agentic:
         except BadInputError as error:
             raise BadInputError(f"session {dataset.session_id!r}, qa_id {interaction.qa_id!r}: {error}") from error
 
-    def _answer_scores(self) -> Iterator[float | None]:
-        """Yield a score for each interaction of each dataset, None if the judge failed."""
+    def _grades(self) -> Iterator[AnswerGrade]:
+        """Yield the grade of each interaction of each dataset."""
         interactions = [interaction for dataset in self.dataset for interaction in dataset.conversation]
         if hasattr(self.model, "judge"):
             from otel_agentic.judges.asking_judge import ask  # noqa: PLC0415 — a chat model needs none of our judges
 
-            verdicts = ask(cast("Judge", self.model), [self._question(interaction) for interaction in interactions])
-            yield from (None if isinstance(verdict, JudgeFailure) else verdict.score for verdict in verdicts)
+            for verdict in ask(
+                cast("Judge", self.model), [self._question(interaction) for interaction in interactions]
+            ):
+                yield (
+                    AnswerGrade(score=None, reasoning=f"the judge failed: {verdict.message}")
+                    if isinstance(verdict, JudgeFailure)
+                    else AnswerGrade(score=verdict.score, reasoning=verdict.reasoning)
+                )
             return
         model = cast("ChatModel", self.model)
         for interaction in interactions:
-            yield self._judge_scores(model, interaction) if self.use_structured_output else None
+            if self.use_structured_output:
+                yield grade_answer(
+                    model,
+                    query=interaction.query,
+                    answer=interaction.assistant,
+                    expected=interaction.ground_truth_assistant,
+                    strict=self.strict,
+                )
+            else:
+                yield AnswerGrade(score=None, reasoning="the judge was not asked: use_structured_output=False")
 
-    def _judge_scores(self, model: ChatModel, interaction: Interaction) -> float | None:
-        return answer_score(
-            model,
-            query=interaction.query,
-            answer=interaction.assistant,
-            expected=interaction.ground_truth_assistant,
-            strict=self.strict,
-        )
-
-    def _question(self, interaction: Interaction) -> Question:
+    def _question(self, interaction: Batch) -> Question:
         return Question(
             query=interaction.query,
             expected=interaction.ground_truth_assistant,
             answer=interaction.assistant,
             threshold=self.threshold,
         )
+
+
+def show_log(log: logging.Logger) -> None:
+    """Emit all messages of a logger; to standard error, unless the process configures logging itself."""
+    log.setLevel(logging.DEBUG)
+    if not log.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        log.addHandler(handler)

@@ -23,7 +23,7 @@ from otel_agentic.compat.agentest import (
     TrajectoryResult,
     match_trajectory,
 )
-from otel_agentic.compat.fair_forge import ToolCorrectnessScore, turn_tool_correctness
+from otel_agentic.compat.fair_forge_tools import ToolCorrectnessScore, turn_tool_correctness
 from otel_agentic.compat.ragas import RagasCall, tool_call_accuracy, tool_call_f1
 from otel_agentic.config import DEFAULT_TOOL_WEIGHTS, ScoringSettings
 from otel_agentic.errors import BadInputError, UsageError

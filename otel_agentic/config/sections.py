@@ -385,6 +385,11 @@ class JudgeSettings(Section):
     prompt: Path | None = Field(
         default=None, description="your own prompt file, instead of the built-in one with its name"
     )
+    sanity_check: bool = Field(
+        default=True,
+        description="before `evaluate` begins, ask the model one question with a known answer, and stop if its verdict is missing "
+        "or wrong",
+    )
     method: Literal["auto", "structured", "tool", "text"] = Field(
         default="auto", description="how the verdict is requested; auto uses the first way that the model supports"
     )

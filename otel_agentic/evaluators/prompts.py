@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from otel_agentic import plugins
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import AnyEvaluator, AskingEvaluator, asks
-from otel_agentic.evaluators.registry import resolved
+from otel_agentic.evaluators.registry import did_you_mean, resolved
 from otel_agentic.judges.messages import SYSTEM, Way, human_message, schema_of
 from otel_agentic.judges.prompts import KINDS, Prompt, merge_rubric, own_prompt
 
@@ -86,6 +86,10 @@ def merge_prompt(own: Mapping[QuestionKind, Prompt]) -> Prompted:
     return _current_prompt(merge_rubric(), "built-in", (), own)
 
 
+#: Names of prompts in other systems.
+_OTHER_NAMES: Final = {"error_deduplication": "failures.merge"}
+
+
 def prompts_named(name: str, evaluators: Sequence[AnyEvaluator], own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
     """Return the prompts with a name, or of the metric, evaluator or family with this name.
 
@@ -99,7 +103,8 @@ def prompts_named(name: str, evaluators: Sequence[AnyEvaluator], own: Mapping[Qu
     """
     asking_evaluators = [evaluator for evaluator in evaluators if asks(evaluator)]
     all_prompts = [*built_in_prompts(own), merge_prompt(own), *prompts_of(asking_evaluators, own)]
-    named_prompts = [prompt for prompt in all_prompts if prompt.name == name.strip()]
+    name = _OTHER_NAMES.get(name.strip(), name.strip())
+    named_prompts = [prompt for prompt in all_prompts if prompt.name == name]
     if named_prompts:
         return named_prompts
     metrics = set(_judge_metrics_named(name, evaluators, asking_evaluators, [prompt.name for prompt in all_prompts]))
@@ -119,8 +124,10 @@ def _judge_metrics_named(
     except UsageError as error:
         if " may be " in str(error):
             raise
-        message = f"allowed: a prompt ({', '.join(prompts)}), or a metric, evaluator or family that asks a judge"
-        raise UsageError(f"no prompt and no metric {name!r}; {message}") from None
+        raise UsageError(
+            f"no prompt and no metric {name!r}; {did_you_mean(name, [*prompts, *judge_metrics])}allowed: a prompt (`otel-agentic prompts show` lists them), or a metric, "
+            "evaluator or family that asks a judge"
+        ) from None
     selected = tuple(metric for metric in metrics if metric in judge_metrics)
     if not selected:
         raise UsageError(

@@ -208,8 +208,21 @@ def _class_name(evaluator: AnyEvaluator) -> str:
 
 #: Prefix of the names of built-in metrics.
 _OURS: Final = "agentic."
-#: Names listed in a message with candidates.
-_LISTED: Final = 60
+#: Maximum number of suggestions for a misspelt name, and their least similarity.
+_SUGGESTED: Final = 5
+_SIMILAR: Final = 0.75
+#: Names of metrics in RAGAS and NeMo Evaluator that differ from ours.
+_OTHER_NAMES: Final = {
+    "agent_goal_accuracy": "agentic.ragas.goal_accuracy",
+    "agent_goal_accuracy_with_reference": "agentic.ragas.goal_accuracy",
+    "agent_goal_accuracy_without_reference": "agentic.ragas.goal_accuracy_without_reference",
+    "goal_accuracy_with_reference": "agentic.ragas.goal_accuracy",
+    "nv_accuracy": "agentic.ragas.answer_accuracy",
+    "topic_adherence": "agentic.ragas.topic_adherence_f1",
+    "topic_adherence(mode=f1)": "agentic.ragas.topic_adherence_f1",
+    "topic_adherence(mode=precision)": "agentic.ragas.topic_adherence_precision",
+    "topic_adherence(mode=recall)": "agentic.ragas.topic_adherence_recall",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,8 +319,8 @@ def family_of(name: str) -> str | None:
 def resolved(names: Iterable[str], evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
     """Return the full names of the metrics selected by some names, each once, in the order of the names.
 
-    A name is that of a metric (in full, or its last parts), of an evaluator or of a family, or `default` (all that run
-    unless metrics are chosen), `all` or `none`.
+    A name is that of a metric or an evaluator (in full, or its last parts) or of a family, the name of a metric in RAGAS or NeMo
+    Evaluator, or `default` (all that run unless metrics are chosen), `all` or `none`.
 
     Raises:
         UsageError: a name is unknown or means several metrics of different evaluators; the message lists the allowed
@@ -317,13 +330,13 @@ def resolved(names: Iterable[str], evaluators: Sequence[AnyEvaluator]) -> tuple[
 
 
 def metric_named(name: str, evaluators: Sequence[AnyEvaluator]) -> Metric:
-    """Return the one metric with a name: its full name, or its last parts.
+    """Return the one metric with a name: its full name, its last parts, or its name in RAGAS or NeMo Evaluator.
 
     Raises:
         UsageError: no or several metrics have the name; the message lists them.
     """
     metrics = metrics_by_name(evaluators)
-    names = _by_last_parts(name.strip(), metrics)
+    names = _by_last_parts(name.strip(), metrics) or _by_other_name(name.strip(), metrics)
     if len(names) != 1:
         raise _name_error(name, names, evaluators, only_metrics=True)
     return metrics[names[0]]
@@ -410,10 +423,15 @@ def _selected_metrics(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable
         for metric in evaluator.metrics
         if name in {family_of(evaluator.name), family_of(metric.name)}
     ]
-    names = of_evaluator or of_family or _by_last_parts(name, metrics)
-    if not names or (not of_evaluator and not of_family and len(names) > 1):
-        raise _name_error(name, list(names), evaluators)
-    return names
+    if of_evaluator or of_family:
+        return of_evaluator or of_family
+    names = _by_last_parts(name, metrics)
+    if len(names) == 1:
+        return names
+    selected = _of_evaluator_by_last_parts(name, evaluators) or _by_other_name(name, metrics)
+    if names or not selected:
+        raise _name_error(name, names, evaluators)
+    return selected
 
 
 def _is_broad(name: str, evaluators: Sequence[AnyEvaluator]) -> bool:
@@ -428,6 +446,17 @@ def _by_last_parts(name: str, metrics: Mapping[str, Metric]) -> list[str]:
     return [metric for metric in metrics if name and metric.endswith(f".{name}")]
 
 
+def _of_evaluator_by_last_parts(name: str, evaluators: Sequence[AnyEvaluator]) -> list[str]:
+    """Return the metrics of the evaluator whose name ends with some parts, empty without a single such evaluator."""
+    owners = [evaluator for evaluator in evaluators if name and evaluator.name.endswith(f".{name}")]
+    return [metric.name for metric in owners[0].metrics] if len(owners) == 1 else []
+
+
+def _by_other_name(name: str, metrics: Mapping[str, Metric]) -> list[str]:
+    metric = _OTHER_NAMES.get(name.removeprefix("ragas."))
+    return [metric] if metric is not None and metric in metrics else []
+
+
 def _name_error(
     name: str, candidates: Sequence[str], evaluators: Sequence[AnyEvaluator], *, only_metrics: bool = False
 ) -> UsageError:
@@ -435,21 +464,50 @@ def _name_error(
         return UsageError(f"metric {name!r} may be {' or '.join(candidates)}; give more of its name")
     if not evaluators:
         return UsageError(f"no metric {name!r}: no evaluator is installed")
-    metrics = [metric.removeprefix(_OURS) for metric in metrics_by_name(evaluators)]
-    more = f" and {len(metrics) - _LISTED} more" if len(metrics) > _LISTED else ""
-    message = f"{', '.join(metrics[:_LISTED])}{more}"
-    close = get_close_matches(
-        name.rpartition(".")[2], [metric.rpartition(".")[2] for metric in metrics], n=1, cutoff=0.8
-    )
-    suggestion = next((metric for metric in metrics if close and metric.rpartition(".")[2] == close[0]), None)
-    hint = f"did you mean {suggestion}? " if suggestion else ""
+    hint = did_you_mean(name, list(metrics_by_name(evaluators)))
+    families = ", ".join(dict.fromkeys(filter(None, (family_of(evaluator.name) for evaluator in evaluators))))
     if only_metrics:
-        return UsageError(f"no metric {name!r}; {hint}allowed: {message}")
-    families = dict.fromkeys(filter(None, (family_of(evaluator.name) for evaluator in evaluators)))
-    of_families = f"a family ({', '.join(families)}), " if families else ""
+        of_families = f" of the families {families}" if families else ""
+        return UsageError(f"no metric {name!r}; {hint}allowed: a metric{of_families}, such as {_example(evaluators)}")
+    of_families = f"a family ({families}), " if families else ""
     return UsageError(
         f"no metric {name!r}; {hint}allowed: default, all, none, {of_families}an evaluator (`otel-agentic plugins` lists them), or "
-        f"a metric: {message}"
+        f"a metric, such as {_example(evaluators)}"
+    )
+
+
+def _example(evaluators: Sequence[AnyEvaluator]) -> str:
+    return next(iter(metrics_by_name(evaluators))).removeprefix(_OURS)
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Return a question with the names whose last part is similar to that of a name, without its opposites; "" without any.
+
+    >>> did_you_mean("helpfulnes", ["agentic.agentest.helpfulness", "agentic.layers.recall"])
+    'did you mean agentest.helpfulness? '
+    """
+    last_part = name.rpartition(".")[2]
+    other_names = [(other, metric) for other, metric in _OTHER_NAMES.items() if metric in names]
+    by_last_part: dict[str, list[str]] = {}
+    for part, candidate in (*((candidate.rpartition(".")[2], candidate) for candidate in names), *other_names):
+        by_last_part.setdefault(part, []).append(candidate.removeprefix(_OURS))
+    possible = [part for part in by_last_part if not _are_opposites(last_part, part)]
+    similar = get_close_matches(last_part, possible, n=_SUGGESTED, cutoff=_SIMILAR)
+    *others, last = [*dict.fromkeys(other for part in similar for other in by_last_part[part])][:_SUGGESTED] or [""]
+    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}? " if last else ""
+
+
+def _are_opposites(name: str, other: str) -> bool:
+    """Return whether one of two names has a word whose opposite is in the other one.
+
+    >>> _are_opposites("accuracy_with_reference", "goal_accuracy_without_reference"), _are_opposites("recal", "recall")
+    (True, False)
+    """
+    own, others = set(name.split("_")), set(other.split("_"))
+    pairs = [("with", "without"), *((word, f"un{word}") for word in own | others)]
+    return any(
+        (first in own - others and second in others - own) or (second in own - others and first in others - own)
+        for first, second in pairs
     )
 
 

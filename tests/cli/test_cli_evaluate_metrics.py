@@ -128,7 +128,7 @@ def test_metrics_of_a_family_that_need_a_model_are_skipped_and_listed(db: Path) 
     ("arguments", "message"),
     [
         (("--metrics", "unknown"), "no metric 'unknown'; allowed: default, all, none"),
-        (("--metrics", "tool_recal"), "no metric 'tool_recal'; did you mean layers.tool_recall? allowed: default"),
+        (("--metrics", "tool_recal"), "no metric 'tool_recal'; did you mean layers.tool_recall or "),
         (("--metrics", "agentest.helpfulness"), "--judge langchain:openai:gpt-5-mini"),
         (("--metrics", "layers,helpfulness"), "an LLM judge is needed for agentic.agentest.helpfulness, and"),
         (("--metrics", "agentest"), "an LLM judge is needed for agentic.agentest."),

@@ -58,6 +58,7 @@ class Server:
         return {
             "OTEL_AGENTIC_JUDGE__MODEL_OPTIONS": json.dumps(options),
             "OTEL_AGENTIC_JUDGE__CONCURRENCY": str(_AT_ONCE),
+            "OTEL_AGENTIC_JUDGE__SANITY_CHECK": "false",
         }
 
     def evaluate(self, db: Path) -> subprocess.Popen[str]:

@@ -52,7 +52,8 @@ def test_the_same_as_json() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mood", "no prompt and no metric 'mood'; allowed: a prompt (answer, parameter, utilization, "),
+        ("mood", "no prompt and no metric 'mood'; allowed: a prompt (`otel-agentic prompts show` "),
+        ("coherense", "no prompt and no metric 'coherense'; did you mean agentest.coherence? allowed: a prompt"),
         ("tool_call_f1", "tool_call_f1 asks no judge, so it has no prompt; those that do: "),
     ],
 )

@@ -121,6 +121,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServe
         options = {"base_url": server.base_url, "api_key": "none"}
         monkeypatch.setenv("OTEL_AGENTIC_JUDGE__MODEL_OPTIONS", json.dumps(options))
         monkeypatch.setenv("OTEL_AGENTIC_JUDGE__TRIES", "1")
+        monkeypatch.setenv("OTEL_AGENTIC_JUDGE__SANITY_CHECK", "false")
         return server
 
     yield start
@@ -386,3 +387,61 @@ def test_a_secret_in_a_row_is_shown_to_no_judge(tmp_path: Path, serve: Callable[
     assert server.requests
     assert secret not in json.dumps(server.requests)
     assert secret not in ran.out
+
+
+def session(number: int, *answers: str, expected: tuple[str, ...] = ("Paris", "Madrid")) -> dict[str, Any]:
+    """Return a Fair Forge session with a turn per answer."""
+    call = {"tool_name": "atlas", "parameters": {}, "step": 1}
+    turns = [
+        {
+            "qa_id": f"q{index}",
+            "query": f"Question {index}?",
+            "assistant": answer,
+            "ground_truth_assistant": right,
+            "agentic": {"tools_used": [call]},
+            "ground_truth_agentic": {"expected_tools": [call]},
+        }
+        for index, (answer, right) in enumerate(zip(answers, expected, strict=True))
+    ]
+    return {"session_id": f"s{number}", "assistant_id": "guide", "context": "", "conversation": turns}
+
+
+def test_sessions_of_fair_forge_are_rows(tmp_path: Path) -> None:
+    other = session(3, "Rome", "Oslo", expected=("Rome", "Oslo"))
+    path = tmp_path / "paper.json"
+    sessions = [session(1, "Paris", "Madrid"), session(2, "Lyon", "Madrid"), other]
+    path.write_text(json.dumps(sessions), encoding="utf-8")
+    result = done("evaluate", "--rows", path, "--format", "json").json
+    assert by_row(result, "tool_call_f1") == [("s1", 1.0, None), ("s2", 1.0, None), ("s3", 1.0, None)]
+
+    store = tmp_path / "new.duckdb"
+    stored = done("evaluate", "--rows", path, "--db", store, "--metrics", "none", "--format", "json").json
+    assert (stored["outcomes"], stored["cases"]) == (
+        {"pass": 2, "fail": 1},
+        2,
+    )  # two attempts at one case, one at another
+
+
+def test_files_without_agent_output_are_refused_with_the_option_that_takes_them(tmp_path: Path) -> None:
+    cases = write(tmp_path / "cases.jsonl", {"case_id": "c1", "turns": [{"query": "Capital?", "answer": "Paris"}]})
+    others = write(tmp_path / "others.jsonl", {"question": "Capital?", "answer": "Paris"})
+    for path, start in (
+        (cases, "contains cases (native) without the agent's output; pass it with --cases"),
+        (others, "rows are RAGAS or NeMo Evaluator rows (with `user_input`), or Fair Forge sessions"),
+    ):
+        refused = run("evaluate", "--rows", path)
+        assert refused.code == 3
+        assert f"{path}: {start}" in refused.err
+
+
+def test_a_judge_that_cannot_judge_stops_the_run_before_the_first_row(
+    dataset: Path, tmp_path: Path, serve: Callable[..., OpenAIServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(lambda _: error(404, "no such model"))
+    monkeypatch.setenv("OTEL_AGENTIC_JUDGE__SANITY_CHECK", "true")
+    in_store = ("--db", tmp_path / "t.duckdb")
+    for number, options in enumerate(((), in_store), start=1):
+        refused = run("evaluate", "--rows", dataset, *JUDGE, *options)
+        assert (refused.code, len(server.requests)) == (5, number)
+        assert "no verdict on a test question, so nothing was evaluated" in refused.err
+    assert run("evaluate", "--rows", dataset, "--metrics", "tool_call_f1", *JUDGE).code == 0  # asks no model

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +10,19 @@ import pytest
 from inline_snapshot import snapshot
 from langchain_core.language_models import FakeListChatModel
 
-from otel_agentic.compat.fair_forge import Agentic, AgenticMetric, BayesianMode, Dataset, conversation_level
+from otel_agentic.compat.fair_forge import (
+    Agentic,
+    AgenticMetric,
+    Batch,
+    BayesianMode,
+    Dataset,
+    FrequentistMode,
+    IterationLevel,
+    Retriever,
+    SessionMetadata,
+    StreamedBatch,
+    conversation_level,
+)
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
 from tests.snapshots import opening
@@ -54,18 +68,62 @@ class Failing:
 def test_datasets_come_as_dictionaries_as_objects_and_by_a_retriever() -> None:
     given = dataset(interaction())
 
-    class Retriever:
+    class Plain:
         def __init__(self, folder: str = "") -> None:
             self.folder = folder
 
         def load_dataset(self) -> list[Any]:
             return [given | {"session_id": self.folder or "s1"}]
 
-    sources = ([given], [Dataset.model_validate(given)], Retriever(), Retriever)
+    class Derived(Retriever):
+        @property
+        def iteration_level(self) -> IterationLevel:
+            return IterationLevel.STREAM_SESSIONS
+
+        def load_dataset(self) -> Iterator[Dataset]:
+            yield Dataset.model_validate(given | {"session_id": self.kwargs.get("folder", "s1")})
+
+    sources = ([given], [Dataset.model_validate(given)], Plain(), Plain, Derived)
     results = [Agentic.run(source, k=3, model=ExactJudge()) for source in sources]
-    assert results == [results[0]] * 4
-    [from_folder] = Agentic.run(Retriever, k=3, model=ExactJudge(), folder="archive")
-    assert from_folder.session_id == "archive"
+    assert results == [results[0]] * 5
+    for retriever in (Plain, Derived):
+        [from_folder] = Agentic.run(retriever, k=3, model=ExactJudge(), folder="archive")
+        assert from_folder.session_id == "archive"
+
+
+def test_arguments_by_position_are_those_of_fair_forge() -> None:
+    mode, weights = FrequentistMode(), dict.fromkeys(("selection", "parameters", "sequence", "utilization"), 0.25)
+    metric = Agentic([], Scripted(), 3, True, False, "<json>", "</json>", 0.8, 0.9, weights, mode)
+    options = (metric.strict, metric.bos_json_clause, metric.threshold, metric.tool_threshold, metric.statistical_mode)
+    assert options == (False, "<json>", 0.8, 0.9, mode)
+
+
+def test_single_turns_and_misspelt_options_are_refused() -> None:
+    given = dataset(interaction())
+    turn = StreamedBatch(metadata=SessionMetadata.model_validate(given), batch=Batch.model_validate(interaction()))
+    with pytest.raises(UsageError, match="yields StreamedBatch, and Agentic scores complete sessions"):
+        Agentic([turn], ExactJudge(), 1)
+    with pytest.raises(UsageError, match="unknown option treshold"):
+        Agentic.run([given], k=1, model=ExactJudge(), treshold=0.8)
+
+
+def test_the_reasoning_of_the_judge_is_in_the_result_and_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    model = Scripted(reply(0.9), RuntimeError("timeout"))
+    with caplog.at_level(logging.DEBUG, "otel_agentic.compat.fair_forge"):
+        [result] = Agentic.run([dataset(interaction(), interaction(qa_id="q2"))], k=1, model=model, verbose=True)
+    assert result.answer_reasoning == ["so", "the judge failed: RuntimeError: timeout"]
+    failure = "the judge failed: RuntimeError: timeout"
+    assert caplog.messages == [
+        "session 's1', qa_id 'q1': answer score 0.900: so",
+        f"session 's1', qa_id 'q2': answer score 0.000: {failure}",
+        f"1 of 2 answers have no score and count as 0.0, as in Fair Forge; the first, session 's1': {failure}",
+        "0 of 1 conversations are fully correct",
+    ]
+
+
+def test_our_own_judge_reports_its_reasoning() -> None:
+    [result] = Agentic.run([dataset(interaction())], k=1, model=Failing())
+    assert result.answer_reasoning == ["the judge failed: timeout"]
 
 
 def test_any_langchain_chat_model_can_judge() -> None:

@@ -80,7 +80,7 @@ def test_computed_metrics_and_unknown_names_are_refused_with_the_allowed_names()
         prompts_named("tool_call_f1", EVALUATORS, OWN)
     with raises(
         UsageError,
-        snapshot("no prompt and no metric 'mood'; allowed: a prompt (answer, parameter, "),
+        snapshot("no prompt and no metric 'mood'; allowed: a prompt (`otel-agentic prompts show`"),
     ):
         prompts_named("mood", EVALUATORS, OWN)
 

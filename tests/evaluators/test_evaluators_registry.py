@@ -18,6 +18,7 @@ from otel_agentic.evaluators.registry import (
     check_all,
     chosen,
     chosen_of,
+    did_you_mean,
     family_of,
     metric_named,
     metrics_by_name,
@@ -77,14 +78,56 @@ def test_a_name_that_may_be_two_metrics_is_refused_with_both() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["helpful", "fulness", "", "Layers", "agentic", "x.y"])
-def test_an_unknown_name_is_refused_with_all_that_is_allowed(name: str) -> None:
+@pytest.mark.parametrize("name", ["mood", "", "Layers", "agentic", "x.y"])
+def test_an_unknown_name_is_refused_with_the_allowed_kinds(name: str) -> None:
     with pytest.raises(UsageError) as refused:
         resolved([name], ALL)
 
     assert exactly(refused, name=repr(name)) == snapshot(
-        "no metric <name>; allowed: default, all, none, a family (layers, ragas, agentest, operations), an evaluator (`otel-agentic plugins` lists them), or a metric: layers.precision, layers.recall, ragas.topics, ragas.precision, agentest.helpfulness, politeness, operations.cost"
+        "no metric <name>; allowed: default, all, none, a family (layers, ragas, agentest, operations), an evaluator (`otel-agentic plugins` lists them), or a metric, such as layers.precision"
     )
+
+
+INSTALLED = all_evaluators(EvaluatorSettings())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("topic_adherence", ["topic_adherence_precision", "topic_adherence_recall", "topic_adherence_f1"]),
+        ("ragas.topic_adherence", ["topic_adherence_precision", "topic_adherence_recall", "topic_adherence_f1"]),
+        ("topic_adherence(mode=recall)", ["topic_adherence_recall"]),
+        ("agent_goal_accuracy_with_reference", ["goal_accuracy"]),
+        ("ragas.goal_accuracy_with_reference", ["goal_accuracy"]),
+        ("agent_goal_accuracy_without_reference", ["goal_accuracy_without_reference"]),
+        ("answer_accuracy", ["answer_accuracy"]),
+    ],
+)
+def test_names_of_ragas_and_nemo_are_accepted(name: str, meant: list[str]) -> None:
+    assert list(resolved([name], INSTALLED)) == [f"agentic.ragas.{metric}" for metric in meant]
+
+
+def test_a_single_metric_of_topic_adherence_is_its_f1() -> None:
+    assert metric_named("topic_adherence", INSTALLED).name == "agentic.ragas.topic_adherence_f1"
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestions"),
+    [
+        ("agent_goal_acuracy_with_reference", "ragas.goal_accuracy"),
+        ("goal_acuracy_without_reference", "ragas.goal_accuracy_without_reference"),
+        ("tool_call_accuracy_ordered", "ragas.tool_call_accuracy"),
+    ],
+)
+def test_the_opposite_of_a_name_is_never_suggested(name: str, suggestions: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolved([name], INSTALLED)
+    assert f"did you mean {suggestions}? allowed" in str(refused.value)
+
+
+def test_at_most_five_names_are_suggested() -> None:
+    metrics = [f"agentic.layers.recall_{number}" for number in range(9)]
+    assert did_you_mean("recall_x", metrics).count("layers.recall_") == 5
 
 
 @pytest.mark.parametrize("name", ["helpfulnes", "agentest.helpfulnes", "layers.helpfulness"])

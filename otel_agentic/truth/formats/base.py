@@ -61,13 +61,15 @@ class Document:
 class Reading:
     """The content of one record: the case as a native record, its conversation, and the fields that were skipped.
 
-    `other_id` is the case id to use if another record has the same id but different expectations.
+    `other_id` is the case id to use if another record has the same id but different expectations. `attempt` names the attempt if
+    records with equal expectations are attempts at one case; None if the case id alone decides that.
     """
 
     fields: Mapping[str, Any]
     conversation: Conversation | None = None
     left_out: tuple[str, ...] = ()
     other_id: str | None = None
+    attempt: str | None = None
 
 
 class Format(ABC):
@@ -163,7 +165,7 @@ class _Collected:
         conversation = reading.conversation
         if conversation is not None:
             # Several attempts at one task are separate records with equal case content.
-            content = (case.dataset, case.model_copy(update={"case_id": "-"}).version)
+            content = content_of(case)
             first_case = self.attempted.setdefault(content, case)
             if first_case is not case:
                 self._add_attempt(first_case, conversation)
@@ -206,6 +208,11 @@ class _Collected:
             problems=tuple(problem_text(self.name, problem, self.unit) for problem in self.problems),
             losses=tuple(self.losses),
         )
+
+
+def content_of(case: Case) -> tuple[str, str]:
+    """Return dataset and version of a case without its id: equal for cases with equal content."""
+    return case.dataset, case.model_copy(update={"case_id": "-"}).version
 
 
 def case_of(fields: Mapping[str, Any]) -> Case:

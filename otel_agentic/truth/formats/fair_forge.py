@@ -103,6 +103,7 @@ class FairForge(Format):
             conversation=_conversation(session),
             left_out=tuple(session.left_out()),
             other_id=id_with_assistant,
+            attempt=session.session_id,
         )
 
     def document(self, cases: Sequence[Case]) -> str:

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.errors import CaseError, UsageError
 from otel_agentic.truth.formats.adk import Adk
-from otel_agentic.truth.formats.base import Document, Format, Loss, Native, Yaml, first_problems, problem_text
+from otel_agentic.truth.formats.base import (
+    Document,
+    Format,
+    Loss,
+    Native,
+    Yaml,
+    content_of,
+    first_problems,
+    problem_text,
+)
 from otel_agentic.truth.formats.fair_forge import FairForge
 from otel_agentic.truth.formats.located import LINES, Parsed, Path, Problem, line_starts, parse_json
 from otel_agentic.truth.formats.outcome import Outcome
@@ -237,6 +246,12 @@ def write_rows(cases: Sequence[Case]) -> WrittenRows:
 
 
 _RAGAS: Final = Ragas()
+#: The names of the formats whose records contain the agent's output.
+_WITH_OUTPUT: Final = (Ragas.name, FairForge.name)
+_ROWS: Final = (
+    "RAGAS or NeMo Evaluator rows (with `user_input`), or Fair Forge sessions (with `session_id` and `conversation`)"
+)
+_CASES: Final = "pass it with --cases, or import it with `otel-agentic truth import`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +270,7 @@ class Attempt:
 
 
 def read_attempts(name: str, text: str) -> tuple[Attempt, ...]:
-    """Return the rows of a RAGAS or NeMo Evaluator dataset: JSON lines, a JSON list, YAML or CSV, in order.
+    """Return the rows of a RAGAS or NeMo Evaluator dataset, or sessions of Fair Forge: JSON lines, JSON, YAML or CSV, in order.
 
     Raises:
         CaseError: see `attempts_of`.
@@ -273,17 +288,26 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
     Raises:
         CaseError: rows are invalid, or there are no rows; lists all problems, with file, line (or row) and field.
     """
+    records = [item.value for item in parsed.items]
+    shapes = [shape for shape in _SHAPES if shape.sniff(records)]
+    if shapes and not any(shape.name in _WITH_OUTPUT for shape in shapes):
+        raise CaseError(
+            f"{name}: contains cases ({shapes[0].name}) without the agent's output; {_CASES}. Rows are {_ROWS}"
+        )
+    shape = next((shape for shape in shapes if shape.name in _WITH_OUTPUT), _RAGAS)
     problems: list[Problem] = []
     rows: list[Attempt] = []
-    first_rows: dict[str, tuple[int, Case]] = {}
+    cases: dict[object, tuple[int, Case]] = {}
     row_counts: Counter[str] = Counter()
     used_names: set[str] = set()
-    for item, reading, case in _RAGAS.readings(parsed, name, problems):
+    for item, reading, case in shape.readings(parsed, name, problems):
         line = item.line_of(())
         calls_missing = _calls_unrecorded(item.value, reading.conversation) and case.tools is not None
         if calls_missing:
             case = case.model_copy(update={"tools": None})  # noqa: PLW2901 — the calls are unknown, not absent
-        first_line, first_case = first_rows.setdefault(case.case_id, (line, case))
+        if reading.attempt is not None:
+            case = _attempted(case, reading.other_id, cases)  # noqa: PLW2901 — the case of all attempts
+        first_line, first_case = cases.setdefault(case.case_id, (line, case))
         if first_case.version != case.version:
             message = (
                 f"id: {case.case_id!r} is already used on {parsed.unit} {first_line}, with other queries, or "
@@ -291,8 +315,9 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
             )
             problems.append(Problem(line=line, text=message))
             continue
-        row_counts[case.case_id] += 1
-        row_name = _unused_name(case.case_id, row_counts[case.case_id], used_names)
+        base_name = reading.attempt or case.case_id
+        row_counts[base_name] += 1
+        row_name = _unused_name(base_name, row_counts[base_name], used_names)
         used_names.add(row_name)
         conversation = reading.conversation
         if conversation is not None:
@@ -305,10 +330,23 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
         )
     if problems:
         problems.sort(key=lambda problem: problem.line)
-        raise CaseError("\n".join(first_problems([problem_text(name, problem, parsed.unit) for problem in problems])))
+        texts = [problem_text(name, problem, parsed.unit) for problem in problems]
+        hint = () if shapes or parsed.problems else (f"{name}: rows are {_ROWS}",)
+        raise CaseError("\n".join((*first_problems(texts), *hint)))
     if not rows:
-        raise CaseError(f"{name}: no rows; a row is an object with `user_input`, such as one line of JSON lines")
+        raise CaseError(f"{name}: no rows; rows are {_ROWS}, such as one per line of JSON lines")
     return tuple(rows)
+
+
+def _attempted(case: Case, other_id: str | None, cases: dict[object, tuple[int, Case]]) -> Case:
+    """Return the case that an attempt shares with others of equal content; its id is new if another case uses it."""
+    shared = cases.get(content_of(case))
+    if shared is not None:
+        return shared[1]
+    if case.case_id in cases and other_id is not None:
+        case = case.model_copy(update={"case_id": other_id})
+    cases[content_of(case)] = (0, case)
+    return case
 
 
 def _calls_unrecorded(row: Mapping[str, Any], conversation: Conversation | None) -> bool:
