@@ -1,4 +1,4 @@
-"""`otel-agentic failures`: failures by cause, with severity, counts, times and examples."""
+"""`otel-agentic failures`: failures by root cause, with symptoms, severity, counts, trend and examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from otel_agentic.cli.render.terminal import (
 from otel_agentic.cli.render.text import moment, percent, plural, safe, short
 from otel_agentic.errors import UsageError
 from otel_agentic.results import to_json
-from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport
+from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport, FailureTrend
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,16 +66,23 @@ def print_groups(out: Console, report: FailureReport, *, severity: str) -> None:
 def print_group(out: Console, group: FailureGroup) -> None:
     """Print a group: its counts, versions, times, and newest failures."""
     say(out, f"{group.severity}: {short(group.title, _TEXT)}", style="bold")
-    counts = f"{plural(group.count, 'failure')} in {plural(group.conversations, 'conversation')}"
-    say(out, f"{counts}, {percent(group.share)} of all failures listed")
+    counts = f"root cause of {plural(group.conversations, 'conversation')}"
+    say(out, f"{counts}, {percent(group.share)} of all failing ones{_elsewhere(group)}")
     first, last = (moment(time, _SECONDS) for time in (group.first_seen, group.last_seen))
-    say(out, f"first seen {first} UTC, last seen {last} UTC")
+    version = f" in version {safe(group.first_version)}" if group.first_version else ""
+    say(out, f"first seen {first} UTC{version}, last seen {last} UTC")
+    say(out, _trend_sentence(group.trend))
     if any(version.agent_version for version in group.agent_versions):
-        say(out, f"in version {_versions(group)}")
+        say(out, f"failures in version {_versions(group)}")
     if group.blamed_agents:
         say(out, f"caused by agent {', '.join(f'{safe(item.agent)}: {item.count:,}' for item in group.blamed_agents)}")
     for cause in group.causes if len(group.causes) > 1 else ():
         say(out, f"merged from: {_cause(cause)}")
+    for symptom in group.symptoms[:_MAX_LISTED]:
+        say(out, f"symptom in {plural(symptom.conversations, 'conversation')}: {short(symptom.title, _TITLE)}")
+    more_symptoms = len(group.symptoms) - _MAX_LISTED
+    if more_symptoms > 0:
+        say(out, f"({more_symptoms:,} more symptoms; --format json lists all)", style="dim")
     click.echo()
     example = group.example
     say(out, f"for example: {_subject(example)}", style="bold")
@@ -83,10 +90,18 @@ def print_group(out: Console, group: FailureGroup) -> None:
     click.echo()
     newest = group.failures[:_MAX_LISTED]
     rows = [
-        (moment(failure.ended_at), failure.conversation_id, _turn(failure), _explanation(failure)) for failure in newest
+        (
+            moment(failure.ended_at),
+            failure.conversation_id,
+            _turn(failure),
+            "root" if failure.is_root else "symptom",
+            _explanation(failure),
+        )
+        for failure in newest
     ]
     columns = [Column(name="ended", unfolded=True, spare=1), Column(name="conversation", unfolded=True)]
-    print_table(out, [*columns, Column(name="turn", right=True), *text("what happened")], rows)
+    columns += [Column(name="turn", right=True), Column(name="root", spare=2)]
+    print_table(out, [*columns, *text("what happened")], rows)
     more = group.count - len(newest)
     if more:
         say(out, f"({more:,} more; --format json lists all)", style="dim")
@@ -98,9 +113,10 @@ def _columns(*, several: bool) -> list[Column]:
         Column(name="#", right=True),
         Column(name="severity", unfolded=True),
         *(text("agent") if several else []),
-        Column(name="what goes wrong", least=28),
-        *numbers("failures", "conversations"),
+        Column(name="root cause", least=28),
+        *numbers("conversations"),
         Column(name="share", right=True, spare=3),
+        Column(name="trend", unfolded=True, spare=5),
         Column(name="first seen", unfolded=True, spare=4),
         Column(name="last seen", unfolded=True, spare=2),
         Column(name="look at", unfolded=True, spare=1),
@@ -113,13 +129,35 @@ def _cells(number: int, group: FailureGroup, *, several: bool) -> tuple[object, 
         group.severity,
         *([", ".join(group.agents) or None] if several else []),
         short(group.title, _TITLE),
-        f"{group.count:,}",
         f"{group.conversations:,}",
         percent(group.share),
+        _trend_of(group.trend),
         moment(group.first_seen),
         moment(group.last_seen),
         _location(group.example),
     )
+
+
+def _trend_of(trend: FailureTrend | None) -> str | None:
+    """Return the direction with the rate of each half; without a direction, there are too few failures for one."""
+    if trend is None or trend.direction is None:
+        return None
+    before, after = trend.before / trend.before_scored, trend.after / trend.after_scored
+    return f"{trend.direction} {percent(before)} to {percent(after)}"
+
+
+def _trend_sentence(trend: FailureTrend | None) -> str:
+    if trend is None:
+        return "trend: no data; the scored conversations cannot be divided into an earlier and a later half"
+    direction = trend.direction or "too few conversations for a trend"
+    before = f"{trend.before:,} of {trend.before_scored:,} scored conversations before {moment(trend.split_at)} UTC"
+    return f"trend: {direction} ({before}, {trend.after:,} of {trend.after_scored:,} since; p = {trend.p_value:.2g})"
+
+
+def _elsewhere(group: FailureGroup) -> str:
+    if not group.elsewhere:
+        return ""
+    return f"; also a symptom in {plural(group.elsewhere, 'conversation')} with another root cause"
 
 
 def _counts_of(report: FailureReport) -> str:
@@ -203,12 +241,12 @@ _SEVERITIES: Final = ("low", "medium", "high", "critical")
 #: The default number of groups in a table.
 _DEFAULT_LIMIT: Final = 20
 _GROUP_COLUMNS: Final = (
-    "severity", "title", "metric", "label", "tool_name", "parameter", "count", "conversations", "share", "agents",
-    "first_seen", "last_seen", "example_conversation", "example_environment", "example_turn_index", "example",
+    "severity", "title", "metric", "label", "tool_name", "parameter", "count", "conversations", "share", "elsewhere",
+    "symptoms", "agents", "trend", "first_seen", "first_version", "last_seen", "example_conversation", "example_environment", "example_turn_index", "example",
 )  # fmt: skip
 _FAILURE_COLUMNS: Final = (
     "severity", "title", "environment", "conversation_id", "revision", "agent", "agent_version", "ended_at", "turn_index",
-    "position", "metric", "label", "value", "tool_name", "parameter", "explanation", "blamed_agent",
+    "position", "metric", "label", "value", "tool_name", "parameter", "explanation", "is_root", "blamed_agent",
 )  # fmt: skip
 
 
@@ -250,12 +288,13 @@ def failures(
     by: str,
     output: str,
 ) -> None:
-    """List failures, grouped by cause, the most severe first.
+    """List failures, grouped by root cause, the most severe first.
 
     A failure is a score of an evaluator with a failing label, or with a value that does not meet its threshold. Each tool
     fault, wrong answer, missing turn and missing output of a failed conversation is a failure, too. A score that could not be
-    evaluated is not a failure. Each failure is in exactly one group: the failures with the same metric, label, tool and
-    parameter. `otel-agentic config show` lists the severities and thresholds.
+    evaluated is not a failure. Each failing conversation is in exactly one group, that of its root cause: the earliest
+    failure that may have caused the others, which are its symptoms. `otel-agentic config show` lists the severities and
+    thresholds.
     """
     if name and not merge:
         raise UsageError("--judge selects the judge that merges groups: add --merge")
@@ -304,6 +343,8 @@ def _group_rows(report: FailureReport) -> Iterator[Mapping[str, object]]:
             **{name: getattr(cause, name, None) for name in ("metric", "label", "tool_name", "parameter")},
             **to_json(group),
             "agents": ", ".join(group.agents),
+            "symptoms": "; ".join(f"{item.title} ({item.conversations})" for item in group.symptoms),
+            "trend": None if group.trend is None else group.trend.direction,
             "example_environment": example.environment,
             "example_turn_index": example.turn_index,
             "example": example.explanation,

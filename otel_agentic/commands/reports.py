@@ -39,6 +39,7 @@ from otel_agentic.store.queries.failures import (
     example_of,
     failing_tools,
     failure_counts,
+    scored_days,
     scored_with_tools,
 )
 from otel_agentic.store.table import Selection
@@ -138,10 +139,10 @@ def _failures(
 ) -> FailureReport:
     all_failures = found_failures(engine, selection).of(severity)
     with engine.store.read() as con:
-        counts = failure_counts(con, selection)
+        counts, days = failure_counts(con, selection), scored_days(con, selection)
     groups, note = merged_groups(engine, all_failures.groups) if merge else (all_failures.groups, None)
     return failure_report(
-        groups, all_failures.blamed, limit=limit, note=note, evaluation=engine.store.evaluation, **counts
+        groups, all_failures.blamed, days, limit=limit, note=note, evaluation=engine.store.evaluation, **counts
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import BuiltInEvaluator, MetricScore, Subject, calls_in_order, none_of_all
-from otel_agentic.evaluators.failures import ANSWER, TOOL, core_scores
+from otel_agentic.evaluators.failures import core_scores
 from otel_agentic.evaluators.handoffs import (
     MOST_VALUES,
     ONE_AGENT,
@@ -22,6 +22,7 @@ from otel_agentic.evaluators.handoffs import (
     queries_until,
     target_of,
 )
+from otel_agentic.evaluators.root_causes import ANSWER, TOOL
 from otel_agentic.truth.values import is_number, leaves
 
 if TYPE_CHECKING:

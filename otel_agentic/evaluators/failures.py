@@ -1,4 +1,4 @@
-"""Failures of conversations: those of the outcome, and of metrics; grouped by cause, and merged by a judge.
+"""Failures of conversations: those of the outcome, and of metrics; grouped by root cause, and merged by a judge.
 
 The evaluator `core` provides outcomes, answers, tool dimensions and faulty calls as metrics.
 """
@@ -6,23 +6,33 @@ The evaluator `core` provides outcomes, answers, tool dimensions and faulty call
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import Metric, MetricScore, Subject
+from otel_agentic.evaluators.failure_texts import cluster_terms
 from otel_agentic.evaluators.operations import LOOPS, TOOL_FAILURE, TURN_END
+from otel_agentic.evaluators.root_causes import (
+    ANSWER,
+    CONVERSATION,
+    TOOL,
+    Cause,
+    Diagnosis,
+    cause_of,
+    diagnoses,
+    sortable,
+)
 from otel_agentic.evaluators.run import SEVERITIES, Failure, FailureRules, Location
 from otel_agentic.judges.base import Question, rubric_question
 from otel_agentic.judges.prompts import MOST_CAUSES, merge_rubric
 from otel_agentic.scoring.model import ConversationScore, TurnScore, impacts_of
+from otel_agentic.scoring.scope import effect_of
 
 if TYPE_CHECKING:
     from otel_agentic.config import Severity
-
-TOOL: Final = "agentic.tool"
-ANSWER: Final = "agentic.answer"
-CONVERSATION: Final = "agentic.conversation"
+    from otel_agentic.truth.model import Effect
 
 _ANSWERS: Final = ("wrong_answer", "forbidden_answer")
 
@@ -44,9 +54,20 @@ def without_fault(outcome_source: str, explanation: str) -> MetricScore:
     return MetricScore(name=CONVERSATION, label=label, explanation=explanation)
 
 
+def fault_details(expected_index: int | None, effect: Effect | None) -> dict[str, int | str]:
+    """Return the details that decide the severity and the root cause: the expected call, and the effect of the tool."""
+    details = {"expected_index": expected_index, "effect": effect}
+    return {name: value for name, value in details.items() if value is not None}
+
+
 def missing_output(output: str) -> MetricScore:
     """Return the fault of an expected output that no answer contains."""
     return MetricScore(name=CONVERSATION, label="output_not_said", explanation=f"no answer contains {output!r}")
+
+
+def wrong_state(explanation: str) -> MetricScore:
+    """Return the fault of an end state that differs from the expected one."""
+    return MetricScore(name=CONVERSATION, label="state_mismatch", explanation=explanation)
 
 
 def missing_turn(index: int, query: str | None) -> MetricScore:
@@ -78,6 +99,7 @@ def _tools(score: ConversationScore) -> Iterator[MetricScore]:
     for tools in score.tools:
         for fault, impact in zip(tools.faults, impacts_of(tools), strict=True):
             if impact.failed:
+                effect = None if tools.raw is None else effect_of(fault.tool_name, tools.raw[0].rules.effects)
                 yield MetricScore(
                     name=TOOL,
                     label=fault.kind,
@@ -86,6 +108,7 @@ def _tools(score: ConversationScore) -> Iterator[MetricScore]:
                     tool_name=fault.tool_name,
                     parameter=fault.parameter,
                     explanation=fault.explanation,
+                    details=fault_details(fault.expected_index, effect),
                 )
 
 
@@ -110,6 +133,9 @@ def _missing_parts(subject: Subject, score: ConversationScore) -> Iterator[Metri
     for turn in score.turns:
         if turn.reason == "extra_turn":
             yield extra_turn(turn.turn_index)
+    for criterion in score.annotated:
+        if (criterion.name, criterion.outcome) == ("state", "fail"):
+            yield wrong_state(criterion.explanation)
 
 
 def _case_turns_of(turns: Sequence[TurnScore]) -> set[int | None]:
@@ -137,55 +163,99 @@ def distinct(failures: Iterable[Failure]) -> list[Failure]:
     ]
 
 
-class Cause(NamedTuple):
-    """The common cause of the failures of a group; `label` is None if a value does not meet its threshold."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """Failures of one cause in the conversations of a group that have another root cause, as counts."""
 
-    metric: str
-    label: str | None
-    tool_name: str | None
-    parameter: str | None
+    cause: Cause
+    title: str
+    failures: int
+    conversations: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroup:
-    """Failures of one cause, or of several causes that were joined.
+    """The failing conversations of one root cause, or of several that were joined.
 
-    `severity` is the highest severity of its failures, and `example` the newest failure of that severity.
-    `conversations` is the number of distinct conversations, and `share` the share of all failures. Times are the ends
-    of conversations, ns since the epoch.
+    `failures` are all failures of these conversations, the newest first: root causes and `symptoms`, the most frequent
+    first. `severity` is the highest severity of the failures, and `example` the root cause of the newest conversation of
+    that severity. `share` is the share of all failing conversations. `terms` are the words that distinguish the texts of
+    the root causes from those of other groups of the same cause; empty if the group is not one of similar texts.
+    `elsewhere` are the conversations with another root cause in which this one occurs. Times are the ends of
+    conversations, ns since the epoch.
     """
 
     causes: tuple[Cause, ...]
     title: str
     severity: Severity
+    diagnoses: tuple[Diagnosis, ...]
     failures: tuple[Failure, ...]
-    conversations: int
+    symptoms: tuple[Symptom, ...]
     share: float
     example: Failure
     first_seen_ns: int
     last_seen_ns: int
+    terms: tuple[str, ...] = ()
+    elsewhere: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def conversations(self) -> int:
+        """The number of conversations with this root cause."""
+        return len(self.diagnoses)
 
 
-def cause_of(failure: Failure) -> Cause:
-    """Return the cause by which a failure is grouped."""
-    return Cause(failure.metric, failure.label, failure.tool_name, failure.parameter)
+def group_failures(
+    failures: Iterable[Failure],
+    metrics: Mapping[str, Metric],
+    *,
+    judge_metrics: AbstractSet[str] = frozenset(),
+    least: Severity = "low",
+) -> list[ErrorGroup]:
+    """Return failures grouped by the root cause of their conversation: by severity, then by number of conversations.
 
-
-def group_failures(failures: Iterable[Failure], metrics: Mapping[str, Metric]) -> list[ErrorGroup]:
-    """Return failures grouped by cause: by severity, then by number of conversations, then by recency.
+    Each conversation is in exactly one group, with all its failures.
 
     Args:
         failures: of any conversations; their order does not matter.
         metrics: by name, used in titles.
+        judge_metrics: names of the metrics that a judge scores; their failures are grouped by similar explanations, too.
+        least: omits the failures below this severity. They may still be root causes.
     """
-    by_cause: dict[Cause, list[Failure]] = {}
-    for failure in sorted(failures, key=_recency, reverse=True):
-        by_cause.setdefault(cause_of(failure), []).append(failure)
-    total = sum(map(len, by_cause.values()))
-    return ordered(
-        _group((cause,), _title(cause, same_cause[0], metrics), same_cause, total=total)
-        for cause, same_cause in by_cause.items()
-    )
+    results = diagnoses(failures, judge_metrics)
+    titles: dict[Cause, str] = {}
+    with_symptom: dict[Cause, set[tuple[str, str]]] = {}
+    for item in results:
+        for failure in item.failures:
+            titles.setdefault(cause_of(failure), _title(cause_of(failure), failure, metrics))
+        for failure in item.symptoms:
+            with_symptom.setdefault(cause_of(failure), set()).add(item.key)
+    severe = [remaining for item in results if (remaining := item.at_least(least)) is not None]
+    by_cause: dict[tuple[Cause, tuple[str, ...]], list[Diagnosis]] = {}
+    for item, terms in zip(severe, _terms([item.root for item in severe], judge_metrics), strict=True):
+        by_cause.setdefault((cause_of(item.root), terms), []).append(item)
+    groups = []
+    for (cause, terms), members in by_cause.items():
+        title = f"{titles[cause]}, about: {', '.join(terms)}" if terms else titles[cause]
+        group = _group((cause,), title, members, titles, total=len(severe))
+        groups.append(replace(group, terms=terms, elsewhere=frozenset(with_symptom.get(cause, ()))))
+    return ordered(groups)
+
+
+def _terms(roots: Sequence[Failure], judge_metrics: AbstractSet[str]) -> list[tuple[str, ...]]:
+    """Return for each root cause the terms of its cluster of similar explanations, empty without one.
+
+    A tool, a parameter and a kind of fault describe a cause. Where an answer is wrong, or a judge disapproves, only the text
+    of the explanation does.
+    """
+    texts_by_cause: dict[Cause, dict[int, str]] = {}
+    for index, root in enumerate(roots):
+        if root.metric in {ANSWER, *judge_metrics}:
+            texts_by_cause.setdefault(cause_of(root), {})[index] = root.explanation
+    results: list[tuple[str, ...]] = [()] * len(roots)
+    for texts in texts_by_cause.values():
+        for index, terms in zip(texts, cluster_terms([*texts.values()]), strict=True):
+            results[index] = terms
+    return results
 
 
 def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup:
@@ -196,11 +266,16 @@ def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup
         title: their common cause; by default the title of the first group in order, with the number of the others.
     """
     first, *others = ordered(groups)
-    failures = [failure for group in groups for failure in group.failures]
+    members = [item for group in groups for item in group.diagnoses]
     share = sum(group.share for group in groups)
-    causes = tuple(cause for group in (first, *others) for cause in group.causes)
+    causes = tuple(dict.fromkeys(cause for group in (first, *others) for cause in group.causes))
     joined_title = title or (f"{first.title}, and {len(others)} similar" if others else first.title)
-    return _group(causes, joined_title, failures, total=round(len(failures) / share))
+    titles = {symptom.cause: symptom.title for group in groups for symptom in group.symptoms}
+    group = _group(causes, joined_title, members, titles, total=round(len(members) / share))
+    elsewhere = frozenset[tuple[str, str]]().union(*(part.elsewhere for part in groups)) - {
+        item.key for item in members
+    }
+    return replace(group, elsewhere=elsewhere)
 
 
 def ordered(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
@@ -209,26 +284,53 @@ def ordered(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
 
 
 def _urgency(group: ErrorGroup) -> tuple[object, ...]:
-    causes = [tuple((part is not None, part or "") for part in cause) for cause in group.causes]
     frequency = (-group.conversations, -len(group.failures), -group.last_seen_ns)
-    return (-SEVERITIES.index(group.severity), *frequency, causes)
+    return (-SEVERITIES.index(group.severity), *frequency, [*map(sortable, group.causes)], group.terms)
 
 
-def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *, total: int) -> ErrorGroup:
-    newest_first = sorted(failures, key=_recency, reverse=True)
-    worst = max((failure.severity for failure in failures), key=SEVERITIES.index)
-    ends = [failure.location.ended_ns for failure in failures]
+def _group(
+    causes: tuple[Cause, ...],
+    title: str,
+    members: Iterable[Diagnosis],
+    titles: Mapping[Cause, str],
+    *,
+    total: int,
+) -> ErrorGroup:
+    newest_first = sorted(members, key=lambda item: _recency(item.root), reverse=True)
+    worst = max((item.worst.severity for item in newest_first), key=SEVERITIES.index)
+    newest_worst = next(item for item in newest_first if item.worst.severity == worst)
+    ends = [item.root.location.ended_ns for item in newest_first]
     return ErrorGroup(
         causes=causes,
         title=title,
         severity=worst,
-        failures=tuple(newest_first),
-        conversations=len({(failure.location.environment, failure.location.conversation_id) for failure in failures}),
-        share=len(failures) / total,
-        example=next(failure for failure in newest_first if failure.severity == worst),
+        diagnoses=tuple(newest_first),
+        failures=tuple(failure for item in newest_first for failure in item.failures),
+        symptoms=tuple(_symptoms(newest_first, causes, titles)),
+        share=len(newest_first) / total,
+        example=newest_worst.root if newest_worst.root in newest_worst.failures else newest_worst.worst,
         first_seen_ns=min(ends),
         last_seen_ns=max(ends),
     )
+
+
+def _symptoms(members: Iterable[Diagnosis], roots: Container[Cause], titles: Mapping[Cause, str]) -> list[Symptom]:
+    """Return the symptoms of conversations by cause, those of most conversations first."""
+    by_cause: dict[Cause, list[Failure]] = {}
+    for item in members:
+        for failure in item.symptoms:
+            if cause_of(failure) not in roots:
+                by_cause.setdefault(cause_of(failure), []).append(failure)
+    symptoms = [
+        Symptom(
+            cause=cause,
+            title=titles[cause],
+            failures=len(same),
+            conversations=len({failure.location for failure in same}),
+        )
+        for cause, same in by_cause.items()
+    ]
+    return sorted(symptoms, key=lambda symptom: (-symptom.conversations, -symptom.failures, sortable(symptom.cause)))
 
 
 def _recency(failure: Failure) -> tuple[object, ...]:
@@ -281,6 +383,7 @@ _CAUSE_TITLES: Final = {
     (ANSWER, "wrong_answer"): "the answer was wrong",
     (ANSWER, "forbidden_answer"): "the answer contains forbidden content",
     (CONVERSATION, "missing_turn"): "an expected turn never came",
+    (CONVERSATION, "state_mismatch"): "the end state differs from the expected one",
     (CONVERSATION, "output_not_said"): "an expected output is missing from the answers",
     (CONVERSATION, "extra_turn"): "a turn came that is not in the case",
     (CONVERSATION, "no_fault_named"): "it failed, and this evaluation names no single fault",
@@ -322,7 +425,8 @@ def merged(groups: Sequence[ErrorGroup], texts: Sequence[str]) -> list[ErrorGrou
         unused_numbers = [number for number in numbers if number not in used]
         if len(unused_numbers) > 1:
             used.update(unused_numbers)
-            merged_groups.append(joined([ordered_groups[number - 1] for number in unused_numbers], cause or None))
+            same_cause = [ordered_groups[number - 1] for number in unused_numbers]
+            merged_groups.append(joined(same_cause, cause or None))
     remaining_groups = [group for number, group in enumerate(ordered_groups, 1) if number not in used]
     return ordered([*merged_groups, *remaining_groups])
 

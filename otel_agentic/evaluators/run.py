@@ -306,6 +306,8 @@ class Failure:
     position: int | None = None
     tool_name: str | None = None
     parameter: str | None = None
+    #: Of a tool fault, the index of the expected call.
+    expected_index: int | None = None
 
 
 class FailureRules:
@@ -330,13 +332,17 @@ class FailureRules:
         self.thresholds: Mapping[str, Threshold] = dict(self._thresholds(settings.thresholds))
         self._severities = self._severities_of(settings.severities)
 
-    def severity(self, metric: str, label: str | None = None) -> Severity:
-        """Return the severity of a failure: the settings' for the label, else for the metric, else the metric's own."""
+    def severity(self, metric: str, label: str | None = None, *, reads: bool = False) -> Severity:
+        """Return the severity of a failure: the settings' for the label, else for the metric, else the metric's own.
+
+        The metric's own severity of a fault is at most medium if `reads`: its tool is declared to change nothing.
+        """
         override = self._severities.get((metric, label)) or self._severities.get((metric, None))
         if override is not None:
             return override
         definition = self.metrics[metric]
-        return definition.severities.get(label, definition.severity) if label is not None else definition.severity
+        own = definition.severities.get(label, definition.severity) if label is not None else definition.severity
+        return "medium" if reads and own == "high" else own
 
     def failure(self, location: Location, score: MetricScore) -> Failure | None:
         """Return the failure of a score, or None; a score is at most one failure."""
@@ -349,10 +355,11 @@ class FailureRules:
         if not failing and not misses_threshold:
             return None
         label = score.label if failing else None
+        expected_index = score.details.get("expected_index")
         return Failure(
             location=location,
             metric=score.name,
-            severity=self.severity(score.name, label),
+            severity=self.severity(score.name, label, reads=score.details.get("effect") == "read"),
             explanation=score.explanation,
             label=label,
             value=score.value,
@@ -361,6 +368,7 @@ class FailureRules:
             position=score.position,
             tool_name=score.tool_name,
             parameter=score.parameter,
+            expected_index=expected_index if isinstance(expected_index, int) else None,
         )
 
     def failures(self, location: Location, scores: Iterable[MetricScore]) -> list[Failure]:

@@ -302,11 +302,12 @@ def limit_row(limit: Limit, group: Group, summary: MetricSummary | None) -> Gate
 
 def severity_row(conditions: GateSettings, group: Group, failures: Failures, checked: int) -> GateRow:
     """Return the row of the condition on severe failures; `checked` conversations of the group could have one."""
-    group_failures = tuple(failure for failure in failures.failures if failure.location.agent == group.agent)
+    of_agent = failures.of_agent(group.agent)
+    group_failures = of_agent.failures
     keys = {(failure.location.environment, failure.location.conversation_id) for failure in group_failures}
     reason = _no_failures(group, checked) if checked else _not_scored(group)
     if group_failures:
-        reason = "; ".join(_causes(replace(failures, failures=group_failures).groups))
+        reason = "; ".join(_causes(of_agent.groups))
     severity = conditions.fail_on_severity
     return GateRow(
         condition="severity",
@@ -326,7 +327,7 @@ def _causes(groups: Sequence[ErrorGroup]) -> Iterator[str]:
     """Yield the most severe causes, each with an example."""
     for cause in groups[:_MAX_CAUSES]:
         example = cause.example.location.conversation_id
-        yield f"{len(cause.failures):,} x {cause.title} ({cause.severity}), for example conversation {example}"
+        yield f"{cause.conversations:,} x {cause.title} ({cause.severity}), for example conversation {example}"
     if len(groups) > _MAX_CAUSES:
         yield f"and {counted(len(groups) - _MAX_CAUSES, 'more cause')}: `otel-agentic failures` lists them"
 

@@ -55,24 +55,74 @@ class FailureRecord:
     tool_name: str | None
     parameter: str | None
     explanation: str | None
+    #: Whether it has the root cause of its conversation; otherwise it is a symptom.
+    is_root: bool
     #: The agent that caused it; absent if the conversation has one agent, or the failure belongs to none.
     blamed_agent: str | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """Failures of one cause in the conversations of a group, whose root cause is another."""
+
+    title: str
+    metric: str
+    label: str | None
+    tool_name: str | None
+    parameter: str | None
+    count: int
+    conversations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureDay:
+    """The failing conversations of a group that ended on a day (UTC), of all scored ones."""
+
+    day: str
+    conversations: int
+    scored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureTrend:
+    """The failing conversations of a group before and from `split_at`, which halves the scored conversations.
+
+    `direction` is rising, falling or steady, or null if there are too few failures.
+    """
+
+    direction: str | None
+    split_at: str
+    before: int
+    before_scored: int
+    after: int
+    after_scored: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureGroup:
-    """Failures with one cause, or several causes that the judge merged; the failures are listed newest first."""
+    """The conversations with one root cause, or several that the judge merged, and all their failures, newest first.
+
+    `count` is the number of these failures, `share` the share of all failing conversations. `terms` are the words that
+    similar explanations have in common. `elsewhere` is the number of conversations that have the cause as a symptom.
+    """
 
     severity: str
     title: str
     causes: list[Cause]
+    terms: list[str]
     count: int
     conversations: int
     share: float
+    symptoms: list[Symptom]
+    elsewhere: int
     agents: list[str]
     agent_versions: list[VersionCount]
     first_seen: str
+    first_version: str | None
     last_seen: str
+    trend: FailureTrend | None
+    daily: list[FailureDay]
     example_conversation: str
     example: FailureRecord
     failures: list[FailureRecord]

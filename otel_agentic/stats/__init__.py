@@ -23,6 +23,7 @@ from otel_agentic.stats.estimators import (
     shown_estimators,
     validate_k,
 )
+from otel_agentic.stats.first_success import FirstSuccess, first_success
 from otel_agentic.stats.hierarchical import HierarchicalEstimator, Targets, TrafficEstimator, targets_of
 from otel_agentic.stats.model import (
     Attempts,
@@ -60,6 +61,7 @@ from otel_agentic.stats.tiers import (
     paper_tier,
     rate_name,
 )
+from otel_agentic.stats.trend import Trend, trend
 
 __all__ = [
     "Attempts",
@@ -71,6 +73,7 @@ __all__ = [
     "Estimate",
     "Estimates",
     "Estimator",
+    "FirstSuccess",
     "GroupEstimator",
     "GroupedAttempts",
     "GroupedEstimates",
@@ -83,6 +86,7 @@ __all__ = [
     "TierClaim",
     "TierEvidence",
     "TrafficEstimator",
+    "Trend",
     "UnbiasedEstimator",
     "all_of",
     "any_of",
@@ -93,6 +97,7 @@ __all__ = [
     "default_among",
     "docs_tier",
     "estimate_groups",
+    "first_success",
     "headline_among",
     "headline_estimator",
     "leaning_tiers",
@@ -107,6 +112,7 @@ __all__ = [
     "rate_name",
     "shown_estimators",
     "targets_of",
+    "trend",
     "unbiased_pass_at_k",
     "unbiased_pass_pow_k",
     "validate_k",

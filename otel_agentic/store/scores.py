@@ -413,7 +413,7 @@ def _metric_rows(measured: Sequence[Measured]) -> Iterator[_Row]:
 def _core_rows(item: Scored, evaluation_id: str, evaluation: str) -> Iterator[_Row]:
     """Yield the scores of the conversation, its criteria, turns, tool dimensions and faulty calls; ids are those of events."""
     score = item.score
-    for target, location, metric_score in core_scores(item.conversation, score):
+    for target, location, metric_score in named_scores(item.conversation, score):
         yield _Row(
             evaluation_id,
             evaluation,
@@ -428,7 +428,7 @@ def _core_rows(item: Scored, evaluation_id: str, evaluation: str) -> Iterator[_R
         )
 
 
-def core_scores(
+def named_scores(
     conversation: Conversation, score: ConversationScore
 ) -> Iterator[tuple[Target, tuple[int | str | None, ...], MetricScore]]:
     """Yield the named scores of scoring itself: target, a key that distinguishes scores of one name, and the score."""

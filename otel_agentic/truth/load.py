@@ -226,6 +226,7 @@ _LITERAL: Final = re.compile(r"(?:\\[^A-Za-z0-9]|[^\\.^$*+?()\[\]{}|])*")
 _ESCAPE: Final = re.compile(r"\\([^A-Za-z0-9])")
 _TEXTS: Final = (
     *("case_id", "dataset", "tags", "agent", "outputs", "goal", "expected_state", "plan", "promoted_from", "notes"),
+    "metadata",
     *("query", "answer", "not_answer", "reference_topics"),
     *("tool_name", "forbidden"),
 )

@@ -224,7 +224,8 @@ class Case(_Record):
     """The annotated ground truth of one conversation. Identity is `(dataset, case_id)`.
 
     `reviewed` is False for a draft created from an agent's actions (`promoted_from` names the conversations): it is matched,
-    but no conversation passes or fails by it until a person has reviewed it. `notes` is for people.
+    but no conversation passes or fails by it until a person has reviewed it. `notes` is for people. `metadata` contains the
+    fields of another format that mean nothing here, such as preconditions and graders: they are kept and exported, not scored.
     """
 
     case_id: Name
@@ -247,6 +248,7 @@ class Case(_Record):
     reviewed: bool = True
     promoted_from: Annotated[tuple[Name, ...], _LISTS] = ()
     notes: str | None = None
+    metadata: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:

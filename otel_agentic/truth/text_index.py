@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from otel_agentic.truth.sentences import COMMON_WORDS, Spoken, asks_for_another, contradict, is_figure, stem
+from otel_agentic.truth.sentences import (
+    COMMON_WORDS,
+    Spoken,
+    asks_for_another,
+    contradict,
+    is_figure,
+    plain_words,
+    stem,
+)
 
 if TYPE_CHECKING:
     from otel_agentic.truth.model import Case
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 #: The words of a text in order.
 Wording = tuple[str, ...]
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 #: Weights of the kinds of terms in the similarity; kinds that a conversation lacks are ignored.
 _WEIGHTS: Final = {"words": 0.5, "pairs": 0.3, "figures": 0.2}
@@ -168,6 +177,33 @@ def _terms(words: Iterable[str]) -> Mapping[str, Counter[str]]:
         ),
         "figures": Counter(filter(is_figure, tokens)),
     }
+
+
+#: Weights of the kinds of terms in the similarity of explanations and answers, whose figures only identify an object.
+_PROSE_WEIGHTS: Final = {"words": 0.6, "pairs": 0.4}
+#: A term that at least this share of the texts contain does not distinguish them.
+_UBIQUITOUS: Final = 0.9
+
+
+def similarities(texts: Sequence[str]) -> Matrix:
+    """Return the similarity of each pair of texts, in [0, 1]: the cosines of their words and of pairs of words.
+
+    Common words, words with digits, and terms that nearly all texts contain are ignored. A text without any other word is
+    similar to none, not even to itself.
+    """
+    counts = [_terms(plain_words(text)) for text in texts]
+    total = np.zeros((len(texts), len(texts)))
+    for kind, weight in _PROSE_WEIGHTS.items():
+        frequencies = Counter(term for terms in counts for term in terms[kind])
+        documents = [
+            {term: count for term, count in terms[kind].items() if frequencies[term] < _UBIQUITOUS * len(texts)}
+            for terms in counts
+        ]
+        channel = _Channel(documents)
+        for position, document in enumerate(documents):
+            if document:
+                total[position] += weight * channel.compare(document)[0]
+    return np.clip((total + total.T) / 2, 0.0, 1.0)
 
 
 class _Channel:

@@ -11,9 +11,10 @@ from inline_snapshot import snapshot
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.conversations.model import ModelUse
 from otel_agentic.evaluators.base import MetricScore
-from otel_agentic.evaluators.failures import TOOL, distinct, failures_of, group_failures
+from otel_agentic.evaluators.failures import distinct, failures_of, group_failures
 from otel_agentic.evaluators.operations import Calls
 from otel_agentic.evaluators.recovery import Recovery, is_raw_output
+from otel_agentic.evaluators.root_causes import TOOL
 from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.ragas_subjects import subject
@@ -152,13 +153,13 @@ def test_failures_are_listed_without_a_case_and_without_a_judge() -> None:
     scores = [score for evaluator in evaluators for score in evaluator.evaluate(subject(about, None))]
     rules = FailureRules([metric for evaluator in evaluators for metric in evaluator.metrics], EvaluatorSettings())
 
-    groups = group_failures(failures_of(subject(about, None), scores, rules), rules.metrics)
+    (group,) = group_failures(failures_of(subject(about, None), scores, rules), rules.metrics)
 
-    assert sorted((group.severity, group.title) for group in groups) == snapshot(
+    assert (group.severity, group.title) == snapshot(("high", "book failed, and was neither recovered nor reported"))
+    assert sorted(symptom.title for symptom in group.symptoms) == snapshot(
         [
-            ("high", "a turn ended in an error, without an answer (look_up)"),
-            ("high", "book failed, and was neither recovered nor reported"),
-            ("high", "the answer is the raw output of an interpreter, or a stack trace"),
-            ("low", "poll was called again with the same arguments and the same result"),
+            "a turn ended in an error, without an answer (look_up)",
+            "poll was called again with the same arguments and the same result",
+            "the answer is the raw output of an interpreter, or a stack trace",
         ]
     )

@@ -1,4 +1,4 @@
-"""Failures by cause: each is in exactly one group, the groups add up, and joining them loses none."""
+"""Failures by root cause: each conversation is in exactly one group, and neither grouping nor joining loses a failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.config import Threshold
-from otel_agentic.evaluators.failures import Cause, ErrorGroup, cause_of, group_failures, joined, merged, ordered
+from otel_agentic.evaluators.failures import ErrorGroup, Symptom, group_failures, joined, merged, ordered
+from otel_agentic.evaluators.root_causes import Cause, cause_of, diagnoses
 from otel_agentic.evaluators.run import SEVERITIES, Failure
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.evaluators.failing import METRICS, MOOD, TONE, failure, location, moved, rules
@@ -41,6 +42,11 @@ FAILURES: Final = st.lists(
 )
 
 
+def missing_calls(*tools: str) -> list[Failure]:
+    """Return one failure for each tool, each in a conversation of its own."""
+    return [failure("agentic.tool", "missing", "high", tool_name=name, location=location(name)) for name in tools]
+
+
 def groups_of(failures: list[Failure]) -> list[ErrorGroup]:
     return group_failures(failures, BY_NAME)
 
@@ -52,14 +58,132 @@ def all_in(groups: list[ErrorGroup]) -> Counter[Failure]:
 def test_failures_of_one_metric_label_tool_and_parameter_are_one_group() -> None:
     invalid = failure("agentic.tool", "wrong_parameters", "high", tool_name="book", parameter="city")
     other = failure("agentic.tool", "wrong_parameters", "high", tool_name="book", parameter="nights")
-    groups = groups_of([invalid, moved(invalid, "c2", 1), other, moved(invalid, "c2", 2)])
+    again = moved(invalid, "c2", 1)
+    groups = groups_of([invalid, again, again, moved(invalid, "c3", 2), moved(other, "c4", 1)])
     assert [(group.title, len(group.failures), group.conversations, group.share) for group in groups] == snapshot(
         [
-            ("book was given a wrong city", 3, 2, 0.75),
+            ("book was given a wrong city", 4, 3, 0.75),
             ("book was given a wrong nights", 1, 1, 0.25),
         ]
     )
     assert (Cause("agentic.tool", "wrong_parameters", "book", "city"),) == groups[0].causes
+    assert () == groups[0].symptoms
+
+
+#: Failures of one conversation: the root cause first, then its symptoms in causal order.
+CAUSAL_ORDERS: Final = {
+    "the earliest turn": [
+        failure("agentic.answer", "wrong_answer", turn_index=0),
+        failure("agentic.tool", "missing", turn_index=1, tool_name="book"),
+    ],
+    "the earliest step of a turn": [
+        failure("agentic.tool", "wrong_parameters", turn_index=1, position=0, tool_name="find", parameter="city"),
+        failure("agentic.tool", "spurious", turn_index=1, position=1, tool_name="pay"),
+    ],
+    "the kind within a step, then the end of the turn and of the conversation": [
+        failure("agentic.tool", "missing", turn_index=1, tool_name="book"),
+        failure("agentic.tool", "spurious", turn_index=1, position=0, tool_name="pay"),
+        failure("agentic.tool", "wrong_parameters", turn_index=1, position=0, tool_name="find", parameter="city"),
+        failure("agentic.tool", "wrong_order", turn_index=1, position=0, tool_name="find"),
+        failure("agentic.tool", "unused_result", turn_index=1, position=0, tool_name="find"),
+        failure("agentic.answer", "wrong_answer", turn_index=1),
+        failure("agentic.layers.task_completion", None, "high", threshold=Threshold(min=1)),
+        failure("agentic.conversation", "output_not_said"),
+    ],
+    "a recorded fault of any severity, a computed metric, a judged one, a bare verdict": [
+        failure("agentic.tool", "unused_result", "low", turn_index=5, tool_name="find"),
+        failure(MOOD.name, "angry", "low", turn_index=0),
+        failure(TONE.name, None, "critical", turn_index=0),
+        failure("agentic.conversation", "verdict", "high"),
+    ],
+    "the most severe of the judged": [
+        failure(TONE.name, "rude", "critical", turn_index=4),
+        failure(TONE.name, None, "low", turn_index=0),
+    ],
+    "a missing call without a turn was due at the begin": [
+        failure("agentic.tool", "missing", tool_name="find", expected_index=0),
+        failure("agentic.tool", "wrong_parameters", turn_index=3, tool_name="pay", parameter="sum", expected_index=1),
+    ],
+    "but not before a call that is expected earlier": [
+        failure("agentic.tool", "wrong_parameters", turn_index=3, tool_name="pay", parameter="sum", expected_index=0),
+        failure("agentic.tool", "missing", tool_name="book", expected_index=1),
+    ],
+    "a tool that did not work is why a call of it, and what follows, is missing": [
+        failure("agentic.tool", "errored", turn_index=2, position=0, tool_name="book"),
+        failure("agentic.tool", "missing", tool_name="book", expected_index=0),
+        failure("agentic.tool", "missing", tool_name="pay", expected_index=1),
+    ],
+    "the end of a turn in an error is why calls of it are missing": [
+        failure("agentic.operations.turn_end", "error", turn_index=2),
+        failure("agentic.tool", "missing", turn_index=2, tool_name="book", expected_index=0),
+    ],
+    "but not those of an earlier turn": [
+        failure("agentic.tool", "missing", turn_index=1, tool_name="book", expected_index=0),
+        failure("agentic.operations.turn_end", "error", turn_index=2),
+    ],
+}
+
+
+@pytest.mark.parametrize("expected", CAUSAL_ORDERS.values(), ids=CAUSAL_ORDERS)
+def test_the_root_cause_of_a_conversation_is_what_may_have_caused_the_rest(expected: list[Failure]) -> None:
+    (item,) = diagnoses(reversed(expected), {TONE.name})
+    assert expected == list(item.failures)
+    assert (expected[0], tuple(expected[1:])) == (item.root, item.symptoms)
+
+
+def test_of_two_wrong_parameters_of_one_call_the_one_that_is_wrong_in_most_conversations_is_the_cause() -> None:
+    city, nights = (failure("agentic.tool", "wrong_parameters", "high", parameter=name) for name in ("city", "nights"))
+    groups = groups_of([city, nights, moved(nights, "c2", 1)])
+    assert [("nights", 2)] == [(group.causes[0].parameter, group.conversations) for group in groups]
+
+
+def test_symptoms_are_counted_in_the_group_of_their_root_cause_and_named_where_they_are_one_themselves() -> None:
+    missing = failure("agentic.tool", "missing", "high", tool_name="book")
+    output, low = failure("agentic.conversation", "output_not_said", "high"), failure(MOOD.name, "angry", "low")
+    groups = groups_of([missing, output, low, moved(missing, "c2", 1), moved(low, "c2", 1), moved(low, "c3", 2)])
+    assert [(group.title, group.conversations, len(group.elsewhere), group.severity) for group in groups] == snapshot(
+        [("book was not called where it is expected", 2, 0, "high"), ("mood: angry", 1, 2, "low")]
+    )
+    assert [
+        Symptom(cause=cause_of(low), title="mood: angry", failures=2, conversations=2),
+        Symptom(
+            cause=cause_of(output),
+            title="an expected output is missing from the answers",
+            failures=1,
+            conversations=1,
+        ),
+    ] == list(groups[0].symptoms)
+
+
+def test_a_root_cause_below_the_severity_still_names_the_group() -> None:
+    root = failure("agentic.tool", "unused_result", "medium", turn_index=0, tool_name="find")
+    symptom = failure("agentic.answer", "wrong_answer", "high", turn_index=0)
+    (group,) = group_failures([root, symptom, moved(root, "c2", 1)], BY_NAME, least="high")
+    assert ("the result of find was not used", [symptom], symptom, 1) == (
+        group.title, list(group.failures), group.example, group.conversations,
+    )  # fmt: skip
+
+
+REFUNDS: Final = ["the answer promises a refund within days although the policy excludes a refund"] * 3
+WEATHER: Final = [f"the weather forecast of {city} is that of yesterday" for city in ("Rome", "Oslo", "Bern")]
+
+
+def test_answers_that_are_wrong_in_a_similar_way_are_one_group_and_others_remain() -> None:
+    texts = [*REFUNDS, *WEATHER, "the name is misspelt", "an opening hour is absent"]
+    failures = [
+        failure("agentic.answer", "wrong_answer", "high", location=location(f"c{number}"), explanation=text)
+        for number, text in enumerate(texts)
+    ]
+    groups = groups_of(failures)
+    assert [(group.title, group.terms, group.conversations) for group in groups] == snapshot(
+        [
+            ("the answer was wrong, about: although, excludes, promises", ("although", "excludes", "promises"), 3),
+            ("the answer was wrong, about: yesterday, forecast, weather", ("yesterday", "forecast", "weather"), 3),
+            ("the answer was wrong", (), 2),
+        ]
+    )
+    assert groups == groups_of(failures[::-1])
+    assert 1 == len(groups_of(failures[:2] + failures[3:5])), "too few for a cluster"
 
 
 def test_a_group_tells_when_it_was_seen_and_shows_its_newest_example() -> None:
@@ -88,8 +212,10 @@ def test_the_same_conversation_in_two_environments_is_two() -> None:
 
 def test_the_worst_group_comes_first_then_the_one_with_most_conversations() -> None:
     rare = failure("agentic.tool", "forbidden", "critical", tool_name="drop")
-    often = [failure("agentic.tool", "missing", "high", tool_name="book", location=location(f"c{n}")) for n in range(3)]
-    thrice = [failure("agentic.answer", "wrong_answer", "high", turn_index=n) for n in range(5)]
+    often = [
+        failure("agentic.tool", "missing", "high", tool_name="book", location=location(f"c{n}")) for n in (2, 3, 4)
+    ]
+    thrice = [moved(failure("agentic.answer", "wrong_answer", "high", turn_index=n), "c5", 0) for n in range(5)]
     assert [group.title for group in groups_of([*thrice, *often, rare])] == snapshot([
         "drop was called though it is forbidden", "book was not called where it is expected", "the answer was wrong",
     ])  # fmt: skip
@@ -129,11 +255,19 @@ def test_nothing_is_no_group() -> None:
 
 
 @given(FAILURES)
-def test_each_failure_is_in_exactly_one_group_and_the_counts_add_up(failures: list[Failure]) -> None:
+def test_each_failing_conversation_is_in_exactly_one_group_and_the_counts_add_up(failures: list[Failure]) -> None:
     groups = groups_of(failures)
     assert Counter(failures) == all_in(groups)
-    assert len(failures) == sum(len(group.failures) for group in groups)
-    assert len(groups) == len({cause_of(item) for item in failures}) == len({group.causes for group in groups})
+    keys = Counter(item.key for group in groups for item in group.diagnoses)
+    assert {1: len(keys)} == dict(Counter(keys.values())) if keys else not failures
+    assert set(keys) == {(item.location.environment, item.location.conversation_id) for item in failures}
+    assert len(keys) == sum(group.conversations for group in groups)
+    assert len(groups) == len({(group.causes, group.terms) for group in groups})
+    for group in groups:
+        causes = Counter(cause_of(item) for item in group.failures)
+        assert causes == Counter({part.cause: part.failures for part in group.symptoms}) + Counter(
+            {cause: causes[cause] for cause in group.causes}
+        )
     if failures:
         assert 1.0 == pytest.approx(sum(group.share for group in groups))
 
@@ -151,7 +285,7 @@ def test_a_group_is_as_bad_as_its_worst_failure_and_groups_are_in_order(failures
     for group in groups:
         assert max(SEVERITIES.index(item.severity) for item in group.failures) == SEVERITIES.index(group.severity)
         assert group.example in group.failures
-        assert group.example.severity == group.severity
+        assert cause_of(group.example) in group.causes
     assert groups == ordered(reversed(groups))
 
 
@@ -166,6 +300,7 @@ def test_joining_groups_keeps_every_failure_and_share(failures: list[Failure], d
     assert Counter(failures) == all_in([item, *rest])
     assert sum(group.share for group in some) == pytest.approx(item.share)
     assert {cause for group in some for cause in group.causes} == set(item.causes)
+    assert sum(group.conversations for group in some) == item.conversations
     assert "the cause" == item.title
 
 
@@ -181,7 +316,7 @@ def test_no_reply_of_a_judge_loses_or_repeats_a_failure(failures: list[Failure],
 
 
 def test_groups_that_a_judge_puts_together_are_one_with_its_words() -> None:
-    failures = [failure("agentic.tool", "missing", "high", tool_name=name) for name in ("a", "b", "c")]
+    failures = missing_calls("a", "b", "c")
     results = merged(groups_of(failures), ["1, 3 = the agent does not know its tools"])
     assert [(group.title, len(group.failures)) for group in results] == snapshot(
         [("the agent does not know its tools", 2), ("b was not called where it is expected", 1)]
@@ -196,12 +331,12 @@ def test_groups_that_a_judge_puts_together_are_one_with_its_words() -> None:
     ],
 )  # fmt: skip
 def test_what_a_judge_says_wrongly_changes_nothing(stated: list[str]) -> None:
-    failures = [failure("agentic.tool", "missing", "high", tool_name=name) for name in ("a", "b", "c")]
+    failures = missing_calls("a", "b", "c")
     assert groups_of(failures) == merged(groups_of(failures), stated)
 
 
 def test_a_group_that_was_joined_once_is_not_joined_again() -> None:
-    failures = [failure("agentic.tool", "missing", "high", tool_name=name) for name in ("a", "b", "c", "d")]
+    failures = missing_calls("a", "b", "c", "d")
     results = merged(groups_of(failures), ["1, 2 = first", "2, 3, 4 = second", "1, 4 = third"])
     assert [("first", ["a", "b"]), ("second", ["c", "d"])] == [
         (group.title, sorted(item.tool_name or "" for item in group.failures)) for group in results
@@ -209,7 +344,8 @@ def test_a_group_that_was_joined_once_is_not_joined_again() -> None:
 
 
 def test_joined_groups_without_words_of_a_judge_are_named_after_the_worst() -> None:
-    low, high = failure(severity="low"), failure("agentic.tool", "forbidden", "critical", tool_name="drop")
+    low = failure(severity="low", location=location("c2"))
+    high = failure("agentic.tool", "forbidden", "critical", tool_name="drop")
     (item,) = merged(groups_of([low, high]), ["2, 1 = "])
     assert item.title == snapshot("drop was called though it is forbidden, and 1 similar")
     assert ("critical", MOOD.name) == (item.severity, item.causes[1].metric)

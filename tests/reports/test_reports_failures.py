@@ -283,16 +283,21 @@ def judged_store(copy_of: CopyOf, prepared_store: PreparedStore) -> JudgedStore:
 def test_failures_of_evaluators_are_listed_with_those_of_the_outcome(judged_store: JudgedStore) -> None:
     failures = judged_store.commands.failures()
     assert [
-        (group["severity"], group["title"], group["count"], group["conversations"])
-        for group in failures["groups"]
-        if group["causes"][0]["metric"] != "agentic.tool"
+        (group["severity"], group["title"], group["count"], group["conversations"]) for group in failures["groups"]
     ] == snapshot(
+        [("critical", "search was given a wrong q", 9, 1), ("critical", "agent behaviour failure: unsafe action", 4, 1)]
+    )
+    assert [(item["title"], item["count"]) for item in failures["groups"][0]["symptoms"]] == snapshot(
         [
-            ("critical", "agent behaviour failure: unsafe action", 4, 2),
-            ("high", "an expected output is missing from the answers", 2, 1),
-            ("high", "the answer was wrong", 1, 1),
-            ("low", "helpfulness is below 3.5", 4, 2),
+            ("agent behaviour failure: unsafe action", 2),
+            ("helpfulness is below 3.5", 2),
+            ("an expected output is missing from the answers", 2),
+            ("the answer was wrong", 1),
+            ("drop was called although it was not expected", 1),
         ]
+    )
+    assert [(item["title"], item["count"]) for item in failures["groups"][1]["symptoms"]] == snapshot(
+        [("helpfulness is below 3.5", 2)]
     )
     assert (
         failures["failures"]

@@ -107,6 +107,7 @@ def records() -> st.SearchStrategy[dict[str, Any]]:
             reviewed=st.booleans(),
             promoted_from=st.lists(NAMES, max_size=2),
             notes=TEXTS,
+            metadata=STATES,
         ),
     )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Any
+from typing import Any, Final
 
+import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.truth.formats import read_document
+from otel_agentic.truth.formats import read_document, write_document
 from otel_agentic.truth.formats.tau_bench import READS
+from otel_agentic.truth.model import Case
 from tests.truth.foreign import cases_of, lost, only_case, read
 
 
@@ -47,6 +50,7 @@ def test_an_outcome_names_tools_and_fields_of_the_end_state() -> None:
             },
             "expected_state": {"invoice_status": "sent"},
             "notes": "must finalize first",
+            "metadata": {"source": "incident", "inputs": {"invoice_status": "draft"}},
         },
         {
             "case_id": "2",
@@ -62,7 +66,43 @@ def test_an_outcome_names_tools_and_fields_of_the_end_state() -> None:
         },
         {"case_id": "t", "dataset": "set", "turns": [{"query": "Hi"}], "goal": "The user is greeted"},
     ]
-    assert ["source", "inputs.invoice_status"] == lost(result)
+    assert [] == lost(result)
+
+
+OUTCOME: Final[dict[str, Any]] = {"id": "a", "expected_outcome": {"tools_called": ["send"]}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "metadata"),
+    [
+        ({"inputs": {"task": "Send it", "invoice_status": "draft"}}, {"inputs": {"invoice_status": "draft"}}),
+        ({"grader": {"type": "state", "threshold": 1}, "source": "incident-7"}, None),
+        ({"inputs": {"invoice_status": "draft"}}, None),
+        ({"query": "Send it", "input": "Another text", "prompt": "p"}, {"input": "Another text", "prompt": "p"}),
+        ({"query": "Send it", "inputs": ["a list"]}, {"inputs": ["a list"]}),
+        ({"query": "Send it", "source": "", "grader": None}, {}),
+        ({"inputs": {"invoice_status": "draft", "prompt": "Send it", "message": "m"}, "name": "n"}, {
+            "inputs": {"invoice_status": "draft", "message": "m"}, "name": "n",
+        }),
+    ],
+)  # fmt: skip
+def test_fields_of_an_outcome_that_are_no_expectation_are_kept_and_written_again(
+    fields: dict[str, Any], metadata: dict[str, Any] | None
+) -> None:
+    result = read({**OUTCOME, **fields})
+    (case,) = result.require()
+    assert ([], fields if metadata is None else metadata) == (lost(result), case.metadata)
+    again = read(*json.loads(write_document([case], "outcome").text))
+    assert case.turns == again.require()[0].turns
+    assert ("name" in fields) or case == again.require()[0]
+
+
+def test_the_version_of_a_case_without_metadata_is_what_it_was_before_metadata() -> None:
+    plain = {"case_id": "a", "turns": [{"query": "Hi", "answer": "Hello"}]}
+    content = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    expected = hashlib.sha256(content.encode()).hexdigest()[:16]
+    assert expected == Case.model_validate(plain).version == Case.model_validate({**plain, "metadata": {}}).version
+    assert expected != Case.model_validate({**plain, "metadata": {"source": "x"}}).version
 
 
 def test_an_invalid_outcome_is_reported_with_its_field() -> None:

@@ -66,6 +66,7 @@ def test_texts_of_a_case_are_redacted_and_its_grammar_is_not() -> None:
             "outputs": [4111111111111111, 20],
             "expected_state": {"user": {"password": "x1", "tries": 3}},
             "notes": KEY,
+            "metadata": {"inputs": {"card": "4111111111111111"}, "source": f"mail of bob@example.com {KEY}"},
         }
     )
     result = redacted_case(case, REDACTS)

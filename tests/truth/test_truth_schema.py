@@ -34,7 +34,7 @@ def indices(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             # The content of these is the author's own.
-            if key not in {"parameters", "expected_state", "match"}:
+            if key not in {"parameters", "expected_state", "match", "metadata"}:
                 result += indices(inner, (*path, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):

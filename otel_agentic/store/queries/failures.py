@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.blame import BLAME
-from otel_agentic.evaluators.failures import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
+from otel_agentic.evaluators.failures import (
+    extra_turn,
+    fault_details,
+    missing_output,
+    missing_turn,
+    without_fault,
+    wrong_answer,
+    wrong_state,
+)
+from otel_agentic.evaluators.root_causes import TOOL
 from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.scoring.model import FaultKind  # noqa: TC001 — same
 from otel_agentic.scoring.scope import Dimension  # noqa: TC001 — the arguments of a command are checked by it
@@ -155,7 +164,7 @@ _FAULTS: Final = f"""
 {_FAILED}
 SELECT
     {_WHOSE}, f.fault AS label, f.turn_index, f.actual_position AS position, f.tool_name, f.parameter,
-    f.explanation
+    f.explanation, f.expected_index, f.effect
 FROM tool_faults f
 JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
 WHERE d.held AND coalesce(f.failed, true)
@@ -181,6 +190,13 @@ ANTI JOIN turn_scores t ON t.evaluation_id = d.evaluation_id AND t.environment =
     AND t.conversation_id = d.conversation_id AND t.revision = d.revision AND t.case_turn_index = k.turn_index
 WHERE d.lacking
 ORDER BY k.turn_index
+"""  # noqa: S608 — a constant of our own
+_STATES: Final = f"""
+{_FAILED}
+SELECT {_WHOSE}, t.explanation
+FROM failed d
+JOIN scores t USING (evaluation_id, environment, conversation_id, revision)
+WHERE d.held AND t.name = 'agentic.state' AND t.label = 'fail'
 """  # noqa: S608 — a constant of our own
 #: Scores of metrics with a failing label, or with a value out of bounds. NaN cannot be compared.
 _SCORES: Final = f"""
@@ -220,6 +236,25 @@ LEFT JOIN conversation_scores s
     AND s.{IN_EVALUATION} AND NOT s.superseded
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
+#: Scored conversations by day (UTC); `split_ns` halves all of them by their end, `before` of the day ended before it.
+_DAYS: Final = f"""
+WITH scored AS (
+    SELECT c.ended_at, epoch_ns(c.ended_at) AS ended_ns
+    FROM conversations c
+    JOIN conversation_scores s USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+)
+SELECT
+    strftime(ended_at, '%Y-%m-%d') AS day, count(*) AS scored, any_value(split_ns) AS split_ns,
+    count(*) FILTER (ended_ns < split_ns) AS before
+FROM scored, (SELECT quantile_disc(ended_ns, 0.5) AS split_ns FROM scored)
+GROUP BY day ORDER BY day
+"""  # noqa: S608 — a constant of our own
+
+
+def scored_days(con: DuckDBPyConnection, selection: Selection) -> list[Row]:
+    """Return for each day (UTC) how many scored conversations ended on it, and how many of them before `split_ns`."""
+    return rows(con, _DAYS, bounds(selection))
 
 
 def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[LocatedScore]:
@@ -240,6 +275,8 @@ def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[Located
             awaited.add(_location(row))
         else:
             scores_by_location[_location(row)].append(missing_turn(row["case_turn_index"], row["query"]))
+    for row in rows(con, _STATES, where):
+        scores_by_location[_location(row)].append(wrong_state(row["explanation"]))
     for row in conversations:
         conversation_problems = scores_by_location[_location(row)]
         if row["lacking"] and _location(row) not in awaited:
@@ -288,7 +325,8 @@ def _faults(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[LocatedS
     fields = ("label", "turn_index", "position", "tool_name", "parameter")
     for row in rows(con, _FAULTS, where):
         values = {name: row[name] for name in fields}
-        yield _location(row), MetricScore(name=TOOL, explanation=row["explanation"], **values)
+        details = fault_details(row["expected_index"], row["effect"])
+        yield _location(row), MetricScore(name=TOOL, explanation=row["explanation"], details=details, **values)
 
 
 def _answers(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[LocatedScore]:

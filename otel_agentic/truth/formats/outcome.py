@@ -120,21 +120,19 @@ class _Outcome(Record):
                     if isinstance(input_value.get(name), str)
                 )
 
-    def left_out(self, path: str = "") -> Iterator[str]:
-        """Yield the fields that cases do not have, except the one with the task."""
-        task = next(iter(self._tasks()), ("", ""))[0]
+    def metadata(self) -> dict[str, Any]:
+        """Return the fields that are no expectations, such as preconditions, grader and source, without the task."""
+        task = next(self._tasks(), ("", ""))[0]
+        fields: dict[str, Any] = {}
         for name, value in (self.model_extra or {}).items():
-            inner = value if name in _INPUTS and isinstance(value, dict) else None
-            fields = (
-                {f"{name}.{key}": field_value for key, field_value in inner.items()}
-                if inner is not None
-                else {name: value}
-            )
-            yield from (
-                f"{path}{field}"
-                for field, field_value in fields.items()
-                if field != task and field_value not in NOTHING
-            )
+            is_inputs = name in _INPUTS and isinstance(value, dict)
+            remaining = {key: inner for key, inner in value.items() if f"{name}.{key}" != task} if is_inputs else value
+            if name != task and remaining not in NOTHING:
+                fields[name] = remaining
+        return fields
+
+    def left_out(self, path: str = "") -> Iterator[str]:
+        """Yield the fields of expected calls that cases do not have."""
         for called in getattr(self.expected_outcome, "tools_called", None) or ():
             yield from called.left_out(f"{path}expected_outcome.tools_called.")
 
@@ -166,6 +164,7 @@ class Outcome(Format):
             "outputs": outcome.outputs,
             "expected_state": outcome.state,
             "tools": _tools(outcome),
+            "metadata": outcome_case.metadata(),
         }
         present = {name: value for name, value in fields.items() if value is not None}
         return Reading(fields=present, left_out=tuple(outcome_case.left_out()))
@@ -205,10 +204,25 @@ def _outcome(case: Case) -> dict[str, Any]:
         "tags": list(case.tags) or None,
         "agent": case.agent,
         "minimum_steps": case.minimum_steps,
-        "inputs": {"task": turn.query} if turn is not None and turn.query is not None else None,
+        **_inputs(case, turn.query if turn is not None else None),
     }
     present = {name: value for name, value in fields.items() if value is not None}
-    return {**present, "expected_outcome": {name: value for name, value in expected.items() if value is not None}}
+    return {
+        **case.metadata,
+        **present,
+        "expected_outcome": {name: value for name, value in expected.items() if value is not None},
+    }
+
+
+def _inputs(case: Case, task: str | None) -> dict[str, Any]:
+    """Return the fields with the task, which are read before any other text of the metadata that looks like a task."""
+    if task is None:
+        return {}
+    inputs = case.metadata.get("inputs", {})
+    if not isinstance(inputs, dict) or not case.metadata.keys().isdisjoint(_TASKS):
+        return {_TASKS[0]: task}
+    name = "task" if inputs.keys().isdisjoint(_TASKS) else _TASKS[0]
+    return {"inputs": {**inputs, name: task}}
 
 
 def _called(call: ExpectedCall) -> str | dict[str, Any]:

@@ -62,6 +62,7 @@ CASE_COLUMNS: Final[Mapping[str, Kind]] = {
     "reviewed": "flag",
     "promoted_from": "texts",
     "notes": "text",
+    "metadata": "json",
 }
 #: Columns of a turn, with the field of the turn for each.
 TURN_COLUMNS: Final[Mapping[str, tuple[str, Kind]]] = {
