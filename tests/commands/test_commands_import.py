@@ -38,11 +38,11 @@ class Local(Client):
     def __init__(self, engine: Engine) -> None:
         self._commands = Commands(engine)
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """Return a command's result."""
         return getattr(self._commands, name)(**arguments)
 
-    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
+    def stream(self, name: str, /, **arguments: Any) -> Generator[Any]:
         """Yield what a command yields."""
         yield from self.call(name, **arguments)
 
@@ -227,7 +227,7 @@ class StoppingAt(Local):
         super().__init__(engine)
         self._table = table
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """Return a command's result, or die."""
         if name == "store_import_table" and arguments["table"] == self._table:
             raise KeyboardInterrupt
@@ -348,7 +348,7 @@ def test_a_running_collector_takes_an_import_and_rebuilds_what_is_new(folder: Pa
         live.accept(talk("c-1", 0))
 
         class Live(Local):
-            def call(self, name: str, **arguments: Any) -> Any:
+            def call(self, name: str, /, **arguments: Any) -> Any:
                 return live.run(name, arguments)
 
         result = send(Live(live.engine), find_files(folder), silent)

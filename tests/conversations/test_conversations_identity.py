@@ -103,7 +103,7 @@ APART: Final[dict[str, tuple[list[Span], dict[str, str]]]] = {
         [*pair(), *turn(20, "a"), *turn(30, "a", "b", "c"), *turn(40, "a", "d")], {"1": "abc", "1#2": "ad"}),
 }  # fmt: skip
 #: spans -> the queries of their one conversation
-TOGETHER: Final[dict[str, tuple[list[Span], str]]] = {
+TOGETHER: Final[dict[str, tuple[list[Span], str | list[str]]]] = {
     "single turns of one query": ([*turn(0, "a"), *turn(10, "a"), *turn(20, "a")], "aaa"),
     "history kept by the server": ([*turn(0, "a"), *turn(10, "b"), *turn(20, "c")], "abc"),
     "nothing captured": ([*bare(0), *bare(10, "b"), *bare(20, "c")], "abc"),

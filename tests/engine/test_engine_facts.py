@@ -53,11 +53,11 @@ class Local(Client):
     def __init__(self, engine: Engine) -> None:
         self._commands = Commands(engine)
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """Return a command's result."""
         return getattr(self._commands, name)(**arguments)
 
-    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
+    def stream(self, name: str, /, **arguments: Any) -> Generator[Any]:
         """Yield what a command yields."""
         yield from self.call(name, **arguments)
 

@@ -204,7 +204,7 @@ def test_what_an_import_brings_is_no_rubbish_to_a_vacuum(tmp_path: Path, clock: 
         export(source, tmp_path / "out")
 
     class Interrupted(Local):
-        def call(self, name: str, **arguments: Any) -> Any:
+        def call(self, name: str, /, **arguments: Any) -> Any:
             if arguments.get("table") == "conversations" and name == "store_import_table":
                 super().call("store_vacuum")
             return super().call(name, **arguments)

@@ -170,8 +170,8 @@ def test_an_evaluation_says_what_each_criterion_decided(engine: Engine) -> None:
         "tools": {"pass": 1, "fail": 2, "not_evaluated": 0, "alone": 1, "uncovered": 0},
     } == done["criteria"]
     assert {"pass": 2, "fail": 1, "not_evaluated": 0} == done["answers"]
-    shown = Commands(engine).conversations_show(conversation_id="amount")["score"]["criteria"]
-    assert [("answer", "pass"), ("tools", "fail")] == [(item["name"], item["outcome"]) for item in shown]
+    criteria = Commands(engine).conversations_show(conversation_id="amount")["score"]["criteria"]
+    assert [("answer", "pass"), ("tools", "fail")] == [(item["name"], item["outcome"]) for item in criteria]
     assert [("agentic.answer", "pass"), ("agentic.tools", "fail")] == rows(
         engine,
         "SELECT name, label FROM scores WHERE conversation_id = 'amount' AND target = 'conversation' "
