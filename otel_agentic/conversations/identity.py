@@ -36,7 +36,7 @@ _Key = tuple[str, str]
 _MOST_GROWTH: Final = 80
 #: A shorter query proves nothing when it occurs inside a longer text.
 _LEAST_QUERY: Final = 8
-#: From this many traces on, an id without any evidence of a history may stand for several conversations.
+#: From this many traces on, an id without any evidence of a history may belong to several conversations.
 _MANY_TRACES: Final = 30
 
 
@@ -45,6 +45,7 @@ class _Opening:
     """How a segment begins.
 
     Attributes:
+        sender: its agent, or the system prompt if the spans name no agent.
         query: the query of its first turn, None if it has no turn or the query was not captured.
         has_turn: whether the segment has a turn; one without a turn never starts an attempt.
         queries: the queries of all its turns.
@@ -54,6 +55,7 @@ class _Opening:
         sends_history: whether a later turn's model input contains the query of an earlier turn.
     """
 
+    sender: str = ""
     query: str | None = None
     has_turn: bool = False
     queries: frozenset[str] = frozenset()
@@ -65,7 +67,7 @@ class _Opening:
     @property
     def prompt_length(self) -> int:
         """The length of the longest system prompt."""
-        return max((_prompt_length(messages) for messages in self.inputs), default=0)
+        return max((sum(map(len, _prompts(messages))) for messages in self.inputs), default=0)
 
     def may_quote(self, queries: AbstractSet[str]) -> bool:
         """Return whether a text of the inputs may contain earlier turns.
@@ -90,6 +92,7 @@ def _opening(segment: Segment) -> _Opening:
     befores = [_before(messages, query) for messages in inputs]
     known = {text for turn in turns for text in _queries_of(turn)}
     return _Opening(
+        sender=segment.agent_name or " ".join(_prompts(inputs[0]) if inputs else ()),
         query=query,
         has_turn=True,
         queries=frozenset(known),
@@ -140,8 +143,8 @@ def _later_turns_show_earlier(turns: Sequence[TurnSpans]) -> bool:
     return False
 
 
-def _prompt_length(messages: Iterable[Message]) -> int:
-    return sum(len(message.text or "") for message in messages if message.role == "system")
+def _prompts(messages: Iterable[Message]) -> Iterator[str]:
+    return (message.text for message in messages if message.role == "system" and message.text)
 
 
 def _spaced(text: str) -> str:
@@ -153,7 +156,9 @@ class Attempt:
     """One conversation of a family, mutable while its segments are found; `order` numbers those of a family by start.
 
     `split_by` is the reason why it is not part of the conversation before it, None for the first of a family.
-    `possible_reuse` is whether its id may have been used for several conversations that nothing tells apart.
+    `possible_reuse` is whether its id may have been used for several conversations that nothing distinguishes. `senders` are
+    those whose model inputs contain earlier turns (`_Opening.sender`): a conversation may have others that need no history,
+    such as one that writes titles.
     """
 
     name: str = ""
@@ -163,7 +168,7 @@ class Attempt:
     case_id: str | None = None
     attempt_id: str | None = None
     ended_ns: int | None = None
-    sends_history: bool = False
+    senders: set[str] = field(default_factory=set)
     query: str | None = None
     queries: set[str] = field(default_factory=set)
     prompt_length: int = 0
@@ -176,17 +181,18 @@ class Attempt:
         self.query = opening.query if self.query is None else self.query
         self.case_id = self.case_id or segment.case_id
         self.attempt_id = self.attempt_id or segment.attempt_id
-        self.sends_history = self.sends_history or continues or opening.sends_history
+        if continues or opening.sends_history:
+            self.senders.add(opening.sender)
         self.queries |= opening.queries
         self.prompt_length = max(self.prompt_length, opening.prompt_length)
         self.size += opening.has_turn
         if segment.end_mark_ns is not None:
             self.ended_ns = max(self.ended_ns or 0, segment.end_mark_ns)
-        if self.size >= _MANY_TRACES and not self.sends_history:
+        if self.size >= _MANY_TRACES and not self.senders:
             self.possible_reuse = True
 
     def conflict(self, segment: Segment) -> str | None:
-        """Return why the segment cannot be part of the attempt; None if it can."""
+        """Return the reason why the segment cannot be part of the attempt; None if it can."""
         if self.ended_ns is not None and segment.start_ns >= self.ended_ns:
             return "an end mark before it"
         if self.attempt_id and segment.attempt_id and self.attempt_id != segment.attempt_id:
@@ -198,7 +204,7 @@ class Attempt:
     def lacks(self, opening: _Opening) -> bool:
         """Return whether a segment's model input lacks the history that this client sends."""
         return (
-            self.sends_history
+            opening.sender in self.senders
             and opening.begins
             and opening.query is not None
             and opening.prompt_length <= self.prompt_length + _MOST_GROWTH
@@ -228,19 +234,19 @@ class _Family:
         for segment in segments:
             for trace_id in segment.linked_traces:
                 self._linking[trace_id].add(segment.trace_id)
-        self.attempts: dict[int, Attempt] = {id(segment): self._place(segment) for segment in segments}
+        self.attempts: dict[int, Attempt] = {id(segment): self._assign(segment) for segment in segments}
 
-    def _place(self, segment: Segment) -> Attempt:
+    def _assign(self, segment: Segment) -> Attempt:
         """Return the attempt of a segment, and add the segment to it."""
         opening, lane = _opening(segment), self._lane(segment)
-        shown = self._shown(segment, opening, lane)
-        linked = shown or self._linked(segment)
+        continued = self._continued(segment, opening, lane)
+        linked = continued or self._connected_by_link(segment)
         if linked is not None:
             lane, attempt = linked
             lane.services |= segment.services
         else:
             lane, attempt = self._current(segment, opening, lane)
-        attempt.add(segment, opening, continues=shown is not None)
+        attempt.add(segment, opening, continues=continued is not None)
         self._newest = lane
         self._by_trace[segment.trace_id] = lane, attempt
         for query in opening.queries:
@@ -281,43 +287,43 @@ class _Family:
     def _component(self, segment: Segment) -> AbstractSet[str]:
         return next((services for services in self._connected if services & segment.services), segment.services)
 
-    def _shown(self, segment: Segment, opening: _Opening, lane: _Lane | None) -> tuple[_Lane, Attempt] | None:
+    def _continued(self, segment: Segment, opening: _Opening, lane: _Lane | None) -> tuple[_Lane, Attempt] | None:
         """Return the attempt whose queries the segment's model input contains.
 
         Services that run the same test ask the same questions, so another service's attempt counts only if none of the own
         service does. Of several, the one that shares most queries is the best, then the one with the fewest others.
         """
-        places = {
-            order: place
+        candidates = {
+            order: candidate
             for text in opening.earlier
-            for order, place in self._by_query.get(text, {}).items()
-            if place[1].conflict(segment) is None
+            for order, candidate in self._by_query.get(text, {}).items()
+            if candidate[1].conflict(segment) is None
         }
-        own = {order: place for order, place in places.items() if place[0] is lane}
+        own = {order: candidate for order, candidate in candidates.items() if candidate[0] is lane}
 
         def rank(order: int) -> tuple[int, int, int]:
-            queries = places[order][1].queries
+            queries = candidates[order][1].queries
             return len(queries & opening.earlier), -len(queries - opening.earlier), order
 
-        return places[max(own or places, key=rank)] if places else None
+        return candidates[max(own or candidates, key=rank)] if candidates else None
 
-    def _linked(self, segment: Segment) -> tuple[_Lane, Attempt] | None:
+    def _connected_by_link(self, segment: Segment) -> tuple[_Lane, Attempt] | None:
         """Return the attempt that a span link connects with the segment."""
         traces = sorted((segment.linked_traces | self._linking[segment.trace_id]) - {segment.trace_id})
-        places = (self._by_trace[trace_id] for trace_id in traces if trace_id in self._by_trace)
-        return next((place for place in places if place[1].conflict(segment) is None), None)
+        candidates = (self._by_trace[trace_id] for trace_id in traces if trace_id in self._by_trace)
+        return next((candidate for candidate in candidates if candidate[1].conflict(segment) is None), None)
 
-    def name(self, key: _Key, taken: set[_Key]) -> None:
-        """Name the attempts; the first one has the id itself. Names in `taken` are skipped."""
+    def name(self, key: _Key, used: set[_Key]) -> None:
+        """Name the attempts; the first one has the id itself. Names in `used` are skipped."""
         environment, conversation_id = key
         for index, lane in enumerate(self._lanes):
             base = conversation_id if index == 0 else f"{conversation_id}@{lane.label}"
             number = 1
             for attempt in lane.attempts:
-                while (environment, _numbered(base, number)) in taken:
+                while (environment, _numbered(base, number)) in used:
                     number += 1
                 attempt.name = _numbered(base, number)
-                taken.add((environment, attempt.name))
+                used.add((environment, attempt.name))
 
 
 def _numbered(base: str, number: int) -> str:
@@ -361,17 +367,17 @@ def attempts_of(segments: Iterable[Segment], reserved: AbstractSet[_Key] = froze
         if segment.explicit_id is not None:
             by_key[segment.environment, segment.explicit_id].append(segment)
     attempts: dict[int, Attempt] = {}
-    taken = {*reserved}
+    used = {*reserved}
     several: list[tuple[_Key, _Family]] = []
     for key, members in by_key.items():
         if len(members) == 1 and key not in reserved:
             attempts[id(members[0])] = Attempt(name=key[1])
-            taken.add(key)
+            used.add(key)
         else:
             several.append((key, _Family(members)))
-    own_ids = {key for key, _ in several} - taken
+    own_ids = {key for key, _ in several} - used
     for key, family in several:
-        family.name(key, (own := taken | (own_ids - {key})))
-        taken |= own - own_ids
+        family.name(key, (own := used | (own_ids - {key})))
+        used |= own - own_ids
         attempts |= family.attempts
     return attempts

@@ -193,7 +193,7 @@ def id_reuse_of(store: Store) -> IdReuse | None:
 
 
 def id_reuse_counted(shared_ids: int, conversations: int, possible: int) -> IdReuse | None:
-    """Return the reuse of conversation ids with notes, None if there is none.
+    """Return the reuse of conversation ids with notes, None if no id was reused.
 
     >>> id_reuse_counted(1, 3, 0).notes
     ['1 conversation id is shared by 3 conversations, which are counted separately (id, id#2, id@service)']

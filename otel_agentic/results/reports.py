@@ -401,7 +401,7 @@ class CriterionRule:
 class IdReuse:
     """The reuse of conversation ids: how many ids several conversations share, and how many conversations that are.
 
-    `possible` conversations may be several with one id, which nothing in the spans tells apart.
+    `possible` conversations may be several with one id, which nothing in the spans distinguishes.
     """
 
     shared_ids: int

@@ -90,7 +90,7 @@ CREATE TABLE conversations (
     closed_by VARCHAR, -- end_mark, end_of_input or idle; null while open
     link_method VARCHAR NOT NULL, -- explicit, span_link, history or trace: how its traces were put together
     ambiguous_link BOOLEAN NOT NULL, -- true when its history fitted two conversations equally, so that it was linked to neither
-    possible_reuse BOOLEAN NOT NULL DEFAULT false, -- true when its id may stand for several conversations that nothing in the spans tells apart
+    possible_reuse BOOLEAN NOT NULL DEFAULT false, -- true when its id may stand for several conversations that nothing in the spans distinguishes
     case_id VARCHAR, -- case named in the spans
     verdict BOOLEAN, -- verdict found in the spans
     turn_count INTEGER NOT NULL, -- number of turns

@@ -71,5 +71,5 @@ def test_a_shared_id_is_refused_with_the_names_to_use(db: Path) -> None:
     )
 
     for name in ("1#1", "1#2", "1@y"):
-        shown = done("conversations", "show", name, "--db", db).out.splitlines()
-        assert f"conversation {name.removesuffix('#1')}" == shown[0]
+        lines = done("conversations", "show", name, "--db", db).out.splitlines()
+        assert f"conversation {name.removesuffix('#1')}" == lines[0]

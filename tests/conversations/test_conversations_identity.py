@@ -22,7 +22,7 @@ END: Final = {"agentic.conversation.end": True}
 SYSTEM: Final = {"role": "system", "parts": [{"type": "text", "content": "You help."}]}
 
 
-def said(*queries: str) -> list[dict[str, Any]]:
+def history(*queries: str) -> list[dict[str, Any]]:
     """Return a history: each query but the last one with its answer."""
     answered = [message for query in queries[:-1] for message in (user(query), assistant(f"{query}!"))]
     return [SYSTEM, *answered, user(queries[-1])]
@@ -30,7 +30,7 @@ def said(*queries: str) -> list[dict[str, Any]]:
 
 def turn(start_s: float, *queries: str, **more: Any) -> list[Span]:
     """Return a trace of id "1" whose model input contains the queries: the earlier ones, then its own."""
-    messages = more.pop("messages", None) or said(*queries)
+    messages = more.pop("messages", None) or history(*queries)
     trace, own = f"{start_s} {more.get('service')}", {**more.pop("attributes", {})}
     root = run(start_s, start_s + 2, id="1", trace=trace, query=queries[-1], attributes=own, **more)
     return [root, chat(start_s + 0.5, messages, [assistant(f"{queries[-1]}!")], parent=root)]
@@ -60,23 +60,25 @@ def one_trace(start_s: float) -> list[Span]:
     first, second = (
         run(start_s + n, start_s + n + 2, id="1", trace=f"one {start_s}", query="ab"[n // 5]) for n in (0, 5)
     )
-    return [first, chat(start_s + 0.5, said("a"), [assistant("a!")], parent=first),
-            second, chat(start_s + 5.5, said("a", "b"), [assistant("b!")], parent=second)]  # fmt: skip
+    return [first, chat(start_s + 0.5, history("a"), [assistant("a!")], parent=first),
+            second, chat(start_s + 5.5, history("a", "b"), [assistant("b!")], parent=second)]  # fmt: skip
 
 
 BASE: Final = bare(0, service="x")[0]
-GUARD: Final = turn(20, "c", messages=said("a", "b", "c"))
+GUARD: Final = turn(20, "c", messages=history("a", "b", "c"))
 SUMMARY: Final = {
     "role": "system",
     "parts": [{"type": "text", "content": "You help. " + "They asked about a trip. " * 9}],
 }
+
+TITLES: Final = {"role": "system", "parts": [{"type": "text", "content": "Write."}]}
 
 #: spans -> the queries of each conversation by name
 APART: Final[dict[str, tuple[list[Span], dict[str, str]]]] = {
     "a history that begins again": ([*pair(), *pair(20)], {"1": "ab", "1#2": "ab"}),
     "a history that begins again with other words": ([*pair(), *turn(20, "c"), *turn(30, "c", "d")], {"1": "ab", "1#2": "cd"}),
     "three attempts": ([*pair(), *pair(20), *turn(40, "a")], {"1": "ab", "1#2": "ab", "1#3": "a"}),
-    "turns of one trace, then anew": ([*one_trace(0), *one_trace(20)], {"1": "ab", "1#2": "ab"}),
+    "turns of one trace, then again from the start": ([*one_trace(0), *one_trace(20)], {"1": "ab", "1#2": "ab"}),
     "an end mark": ([*bare(0, attributes=END), *bare(10)], {"1": "a", "1#2": "a"}),
     "another case": ([*bare(0, **case("x")), *bare(10, "b", **case("y"))], {"1": "a", "1#2": "b"}),
     "cases in turn, run twice": (
@@ -87,6 +89,9 @@ APART: Final[dict[str, tuple[list[Span], dict[str, str]]]] = {
         {"1": "ab", "1#2": "ab"}),
     "a case named in the resource": (
         [*bare(0, resource={"agentic.case.id": "x"}), *bare(10, resource={"agentic.case.id": "y"})], {"1": "a", "1#2": "a"}),
+    "a history without an agent": (
+        [chat(n, history(*q), [assistant("!")], id="1", trace=str(n)) for n, q in enumerate(("a", "ab", "a", "ab"))],
+        {"1": "ab", "1#2": "ab"}),
     "two services": ([*bare(0, service="x"), *bare(3, service="y")], {"1": "a", "1@y": "a"}),
     "two services, both with histories": (
         [*pair(0, service="x"), *pair(3, service="y")], {"1": "ab", "1@y": "ab"}),
@@ -119,11 +124,15 @@ TOGETHER: Final[dict[str, tuple[list[Span], str | list[str]]]] = {
     "messages that a length limit has cut": (
         [*pair(), *turn(20, "c", messages=[user('[{"role": "user", "content": "a"}, {"role": "us')])], "abc"),
     "a guardrail that sees the query alone": (
-        [*pair(), *GUARD, chat(20.1, said("c"), [assistant("ok")], parent=GUARD[0])], "abc"),
+        [*pair(), *GUARD, chat(20.1, history("c"), [assistant("ok")], parent=GUARD[0])], "abc"),
+    "another agent that writes a title": ([*pair(), *turn(20, "Write a title", agent="titles")], ["a", "b", "Write a title"]),
+    "a model call without an agent that writes a title": (
+        [chat(n, messages, [assistant("!")], id="1", trace=str(n))
+         for n, messages in enumerate((history("a"), history("a", "b"), [TITLES, user("t")]))], "abt"),
     "an input that was not captured": ([*pair(), *bare(20, "c")], "abc"),
     "a tool's second model call": (
         [*pair(), *(late := turn(20, "a", "b", "c")),
-         chat(21, [*said("a", "b", "c"), asks(("t", "search", {})), tool_result("t", "x")], [assistant("!")], parent=late[0])],
+         chat(21, [*history("a", "b", "c"), asks(("t", "search", {})), tool_result("t", "x")], [assistant("!")], parent=late[0])],
         "abc"),
     "a case that only one root names": ([*bare(0, **case("x")), *bare(10, "b"), *bare(20, "c", **case("x"))], "abc"),
     "an end mark on the last": ([*bare(0), *bare(10, "b", attributes=END)], "ab"),
@@ -132,7 +141,7 @@ TOGETHER: Final[dict[str, tuple[list[Span], str | list[str]]]] = {
     "two services in one trace": (
         [*bare(0, service="x"), run(3, id="1", trace="m", query="b", service="y"),
          run(6, 9, id="1", trace="n", query="c", service="x"),
-         chat(7, said("c"), [assistant("!")], trace="n", parent="0 x", service="y")], "abc"),
+         chat(7, history("c"), [assistant("!")], trace="n", parent="0 x", service="y")], "abc"),
     "two services, linked": (
         [BASE, run(3, id="1", trace="m", query="b", service="y", links=[link_to(BASE)])], "ab"),
     "two services with one history": ([*turn(0, "a", service="x"), *turn(10, "a", "b", service="y")], "ab"),
@@ -168,7 +177,7 @@ def test_order_and_duplicates_change_no_identity(name: str, random: Random) -> N
 
 
 def check_in_batches(folder: Path, name: str, random: Random) -> None:
-    """Check that the store has the same conversations whatever the batches, the order and the repeated spans are."""
+    """Check that the store has the same conversations for any batches, any order and repeated spans."""
     spans = ALL[name]
     remaining, store = random.sample([*spans, *spans[::2]], k=len(spans) + len(spans[::2])), RebuiltStore(folder)
     try:

@@ -98,7 +98,7 @@ def test_an_id_that_looks_like_an_attempt_keeps_its_name(engine: Engine) -> None
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_collector_closes_each_attempt_by_its_own_last_span(tmp_path: Path, *, restart: bool) -> None:
-    """The first attempt is idle for half an hour although spans with its id go on arriving."""
+    """The first attempt is idle for half an hour although spans with its id continue to arrive."""
     clock = Clock()
     with retaining_engine(tmp_path / "t.duckdb", clock) as engine:
         assembler = Assembler(engine, lambda _: None)
