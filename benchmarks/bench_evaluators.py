@@ -25,7 +25,7 @@ from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.conversation import subject_of
 from otel_agentic.evaluators.run import evaluating
-from otel_agentic.judges.dialogue import asking, run_dialogues
+from otel_agentic.judges.dialogue import ask_of, run_dialogues
 from otel_agentic.scoring import score_conversations
 from otel_agentic.truth import parse_cases
 from tests.shared import SHARED
@@ -87,7 +87,7 @@ def alone(base: Path) -> Iterator[tuple[str, float, int]]:
             for evaluator in runner.choose(["default"]).evaluators:
                 with timed() as timer:
                     dialogues = (evaluating([evaluator], subject) for subject in subjects)
-                    results = run_dialogues(dialogues, asking(runner.judge))
+                    results = run_dialogues(dialogues, ask_of(runner.judge))
                     rows[evaluator.name] = sum(len(ran.scores) for _, runs in results for ran in runs)
                 took[evaluator.name].append(timer.cpu_s)
         for name, times in sorted(took.items(), key=lambda item: -median(item[1])):

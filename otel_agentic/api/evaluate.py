@@ -22,7 +22,7 @@ from otel_agentic.evaluators.criteria import MetricCriteria
 from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen, of_files
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge
-from otel_agentic.judges.dialogue import Ask, asking, run_dialogues
+from otel_agentic.judges.dialogue import Ask, ask_of, run_dialogues
 from otel_agentic.judges.registry import judge_of
 from otel_agentic.judges.sanity import check_judge
 from otel_agentic.redaction.engine import CountingRedactor
@@ -230,7 +230,7 @@ def _evaluated(
 
 def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -> Ask:
     if isinstance(judge, ExactJudge):  # it computes: cache, budget and concurrency would cost more than its verdicts
-        return asking(judge)
+        return ask_of(judge)
     return partial(answers_to, judge=AskingJudge(judge, cache=cache, budget=budget), tally=tally)
 
 

@@ -107,8 +107,8 @@ def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]
     score = scorer_of(settings)
     questions: dict[Question, None] = {}
 
-    def record(asked: Sequence[Question]) -> Iterable[tuple[int, Answer]]:
-        questions.update(dict.fromkeys(asked))
+    def record(batch: Sequence[Question]) -> Iterable[tuple[int, Answer]]:
+        questions.update(dict.fromkeys(batch))
         return ()
 
     for matched in parts:

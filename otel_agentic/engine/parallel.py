@@ -31,7 +31,7 @@ from otel_agentic.evaluation.conversation import scorer_of
 from otel_agentic.evaluation.judge_runs import JudgeRun
 from otel_agentic.evaluation.run import EvaluationRunner
 from otel_agentic.judges import ExactJudge
-from otel_agentic.judges.dialogue import asking, run_dialogues
+from otel_agentic.judges.dialogue import ask_of, run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring.compile import CompiledCall, CompiledExpectation, compiled
 from otel_agentic.scoring.model import ToolScore
@@ -375,7 +375,7 @@ def score_packed(resources: WorkerResources, part: Part) -> bytes:
 def score_part(resources: WorkerResources, part: Part) -> list[ConversationScore]:
     """Return the scores of a part, in its order."""
     settings, judge = resources.settings.scoring, resources.judge
-    scores = dict(run_dialogues((scorer_of(settings)(item, judge, settings) for item in part), asking(judge)))
+    scores = dict(run_dialogues((scorer_of(settings)(item, judge, settings) for item in part), ask_of(judge)))
     return [scores[index] for index in range(len(part))]
 
 

@@ -135,7 +135,7 @@ class ActiveEvaluators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationEvaluation:
-    """What is computed for each conversation of a run; of the judge, only its attributes are read."""
+    """The computation for each conversation of a run; of the judge, only its attributes are read."""
 
     judge: Judge
     settings: ScoringSettings

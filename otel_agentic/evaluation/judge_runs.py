@@ -16,7 +16,7 @@ from otel_agentic.evaluation.scope import Tally, position_of
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge, Cost, Limits
 from otel_agentic.judges.base import Breaker, JudgeFailure, NotAsked, Patience, Question, Verdict, kinds_of
-from otel_agentic.judges.dialogue import Answer, Ask, Dialogue, asking, run_dialogues
+from otel_agentic.judges.dialogue import Answer, Ask, Dialogue, ask_of, run_dialogues
 from otel_agentic.store.judges import DuckDbJudgeCache
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class JudgeRun:
     def ask(self, questions: Sequence[Question]) -> Iterable[tuple[int, Answer]]:
         """Yield (index, answer) for questions, in order of completion; only one thread at a time may ask."""
         if self._asker is None:
-            return asking(self._judge)(questions)
+            return ask_of(self._judge)(questions)
         return answers_to(
             questions, self._asker, tally=self.tally, stop=self._stop, on_answer=self._on_answer, waits=self._waits
         )

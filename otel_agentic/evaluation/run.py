@@ -386,7 +386,7 @@ class EvaluationRunner:
         return in_order_of_position(keys) if asks_judge else keys
 
     def evaluation(self, truth: Truth, chosen: Chosen = Chosen()) -> ConversationEvaluation:  # noqa: B008 — frozen
-        """Return what is computed for each conversation: its score, and the scores of the chosen evaluators."""
+        """Return the evaluation of each conversation: its score, and the scores of the chosen evaluators."""
         active = self._active(truth, chosen)
         return ConversationEvaluation(judge=self.judge, settings=self._settings, active=active, criteria=self.criteria)
 

@@ -45,8 +45,8 @@ class MetricCriteria:
         """Return the criteria on metrics among some criteria.
 
         Raises:
-            UsageError: a metric is unknown or ambiguous, is one of groups, or neither the criterion nor the metric says
-                which values or labels pass.
+            UsageError: a metric is unknown or ambiguous, is one of groups, or neither the criterion nor the metric
+                defines which values or labels pass.
             PluginError: the evaluator of a file violates the contract.
         """
         return tuple(self._resolved(criterion) for criterion in criteria if not criterion.of_case)

@@ -207,7 +207,7 @@ def _evaluating(evaluator: Evaluator | AskingEvaluator, subject: Subject) -> Dia
     try:
         results: list[object] = []
         if asks(evaluator):
-            results += yield from _asking(evaluator, subject)
+            results += yield from _checked_dialogue(evaluator, subject)
         elif is_plain(evaluator):
             results += evaluator.evaluate(subject)
     except RAISED as error:
@@ -219,8 +219,8 @@ def _evaluating(evaluator: Evaluator | AskingEvaluator, subject: Subject) -> Dia
     return Ran(evaluator, abstentions(evaluator, "no_data", message), tuple(faults))
 
 
-def _asking(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Any]:
-    """Pass on the questions of an evaluator after checking them; return what it returns."""
+def _checked_dialogue(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Any]:
+    """Return the dialogue of an evaluator with its questions checked."""
     dialogue = evaluator.ask(subject)
     answers: Sequence[Answer] | None = None
     try:

@@ -27,7 +27,7 @@ Ask: TypeAlias = Callable[[Sequence[Question]], Iterable[tuple[int, Answer]]]
 _NOT_STARTED: Final = None
 
 
-def asking(judge: Judge) -> Ask:
+def ask_of(judge: Judge) -> Ask:
     """Return a function that asks a judge directly, without cache, budget or concurrency."""
     return lambda questions: enumerate(answers_of(judge, questions))
 
@@ -65,13 +65,13 @@ def run_dialogues(dialogues: Iterable[Dialogue[T]], ask: Ask) -> Iterator[tuple[
 
 def _answered(waiting: Sequence[_Waiting[T]], ask: Ask) -> Iterator[_Waiting[T]]:
     """Ask the questions of all dialogues once; yield each dialogue whose questions are all answered."""
-    asked: dict[Question, list[_Waiting[T]]] = {}
+    waiting_for: dict[Question, list[_Waiting[T]]] = {}
     for state in waiting:
         for question in state.missing:
-            asked.setdefault(question, []).append(state)
-    questions = list(asked)
+            waiting_for.setdefault(question, []).append(state)
+    questions = list(waiting_for)
     for number, answer in ask(questions):
-        yield from (state for state in asked[questions[number]] if state.receive(questions[number], answer))
+        yield from (state for state in waiting_for[questions[number]] if state.receive(questions[number], answer))
 
 
 def together(dialogues: Sequence[Dialogue[T]]) -> Dialogue[list[T]]:

@@ -86,8 +86,8 @@ class Criterion:
             passes = (self.minimum is None or value >= self.minimum - _ROUNDING) and (
                 self.maximum is None or value <= self.maximum + _ROUNDING
             )
-        shown = score.label if self.labels else f"{score.value:g}"
-        message = f"{self.text}: {shown}" + (f" ({score.explanation})" if score.explanation else "")
+        actual = score.label if self.labels else f"{score.value:g}"
+        message = f"{self.text}: {actual}" + (f" ({score.explanation})" if score.explanation else "")
         return passed(message, score.value) if passes else failed("criterion", message, score.value)
 
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from otel_agentic.judges.base import Judge, Question, QuestionKind, Verdict, is_calibrated, kinds_of
-from otel_agentic.judges.dialogue import Answer, Dialogue, asking, run_dialogues
+from otel_agentic.judges.dialogue import Answer, Dialogue, ask_of, run_dialogues
 from otel_agentic.scoring.criteria import ANNOTATED, CASE_CRITERIA, Criterion, parsed
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.parts import (
@@ -188,7 +188,7 @@ def score_conversations(
     scores: dict[int, ConversationScore] = {}
     for start in range(0, len(matched), BATCH):
         dialogues = [(score or scoring)(item, judge, settings) for item in matched[start : start + BATCH]]
-        scores |= {start + index: result for index, result in run_dialogues(dialogues, asking(judge))}
+        scores |= {start + index: result for index, result in run_dialogues(dialogues, ask_of(judge))}
     return [scores[index] for index in range(len(matched))]
 
 
@@ -205,7 +205,7 @@ def scoring(
         matched: the conversation with its case.
         judge: only its attributes are read: the kinds of questions that it accepts, and whether it is calibrated.
         settings: the scoring settings.
-        measure: evaluates the criteria on metrics; None if there are none.
+        measure: evaluates the criteria on metrics; None without such criteria.
     """
     computed = yield from _computed(matched, judge, settings)
     score = _finish(matched, settings, computed)
@@ -287,8 +287,8 @@ def _compute(plan: _Aligned, judge: Judge) -> Dialogue[_Computed]:
         for turn in turns
         if turn.index in plan.turns
     }
-    asked = [question for question in questions.values() if isinstance(question, Question)]
-    verdicts, tools = yield from _asked(plan, asked, kinds_wanted(kinds_of(judge), settings))
+    answer_questions = [question for question in questions.values() if isinstance(question, Question)]
+    verdicts, tools = yield from _verdicts_and_tools(plan, answer_questions, kinds_wanted(kinds_of(judge), settings))
     answers = {
         turn.index: answer_part(turn, verdicts[question], plan.threshold)
         if isinstance(question, Question)
@@ -301,7 +301,7 @@ def _compute(plan: _Aligned, judge: Judge) -> Dialogue[_Computed]:
         whole_score = await_missing_calls(whole_score, case, settings, plan.awaited)
     all_tools = (*tools.turns.values(), *(() if whole_score is None else (whole_score,)))
     missing = missing_outputs(turns, case.outputs)
-    scores = [verdict.score for question in asked if isinstance(verdict := verdicts[question], Verdict)]
+    scores = [verdict.score for question in answer_questions if isinstance(verdict := verdicts[question], Verdict)]
     return _Computed(
         parts=_parts(plan, answers, all_tools, missing),
         turns=tuple(_turn_score(turn, plan, answers.get(turn.index), tools.turns.get(turn.index)) for turn in turns),
@@ -329,18 +329,18 @@ def _parts(
         parts["state"] = [_if_awaited(state, plan.awaited)]
     if presence:
         parts["turns"] = presence
-    return parts | {name: found for name in DIMENSIONS if (found := _dimension_parts(name, tools))}
+    return parts | {name: applicable for name in DIMENSIONS if (applicable := _dimension_parts(name, tools))}
 
 
-def _asked(
-    plan: _Aligned, asked: Sequence[Question], kinds: frozenset[QuestionKind]
+def _verdicts_and_tools(
+    plan: _Aligned, answer_questions: Sequence[Question], kinds: frozenset[QuestionKind]
 ) -> Dialogue[tuple[Mapping[Question, Answer], ToolScores]]:
     """Ask about the answers and the tools; a verdict about a tool may raise further questions about other tools."""
     judge = ToolJudge(kinds=kinds, threshold=plan.threshold) if wants_opinions(plan.case, kinds) else None
     turns = plan.matched.conversation.turns
     tools = tool_scores(plan.case, turns, plan.turns, plan.settings, judge)
     verdicts: dict[Question, Answer] = {}
-    questions = (*asked, *tools.questions)
+    questions = (*answer_questions, *tools.questions)
     while questions:
         verdicts |= zip(questions, (yield questions), strict=True)
         if judge is None or not tools.questions:

@@ -90,7 +90,7 @@ CREATE TABLE conversations (
     closed_by VARCHAR, -- end_mark, end_of_input or idle; null while open
     link_method VARCHAR NOT NULL, -- explicit, span_link, history or trace: how its traces were put together
     ambiguous_link BOOLEAN NOT NULL, -- true when its history fitted two conversations equally, so that it was linked to neither
-    possible_reuse BOOLEAN NOT NULL DEFAULT false, -- true when its id may stand for several conversations that nothing in the spans distinguishes
+    possible_reuse BOOLEAN NOT NULL DEFAULT false, -- true when several conversations may share its id and the spans do not distinguish them
     case_id VARCHAR, -- case named in the spans
     verdict BOOLEAN, -- verdict found in the spans
     turn_count INTEGER NOT NULL, -- number of turns
@@ -204,7 +204,7 @@ CREATE TABLE annotations (
     revision INTEGER, -- newest conversation revision when it was annotated, null where it was not looked up
     turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
     position INTEGER, -- call (0-based position in its turn), null for the turn or conversation as a whole
-    name VARCHAR NOT NULL DEFAULT 'correct', -- what is annotated: correct, answer (is the answer of a turn right), or the name of a metric
+    name VARCHAR NOT NULL DEFAULT 'correct', -- annotated item: correct, answer (is the answer of a turn right), or the name of a metric
     verdict VARCHAR, -- pass, fail or unsure; null where only a case, a value or a label is recorded
     value DOUBLE, -- value of the metric according to the annotator
     label VARCHAR, -- label of the metric according to the annotator
@@ -1046,7 +1046,7 @@ SELECT
     a.revision, -- newest conversation revision when it was annotated, null where it was not looked up
     a.turn_index, -- turn (0-based), null for the conversation as a whole
     a.position, -- call (0-based position in its turn), null for the turn or conversation as a whole
-    a.name, -- what is annotated: correct, answer, or the name of a metric
+    a.name, -- annotated item: correct, answer, or the name of a metric
     a.verdict, -- pass, fail or unsure; null where only a case, a value or a label is recorded
     a.value, -- value of the metric according to the annotator
     a.label, -- label of the metric according to the annotator
@@ -1092,14 +1092,14 @@ FROM v_annotations
 WHERE environment IS NOT NULL AND verdict IN ('pass', 'fail') AND position IS NULL
     AND ((name = 'correct' AND turn_index IS NULL) OR (name = 'answer' AND turn_index IS NOT NULL));
 
--- Targets on which the verdicts of annotators differ and that nobody has adjudicated: none of these verdicts counts.
+-- Targets on which the verdicts of annotators differ and that no person has adjudicated: none of these verdicts counts.
 CREATE VIEW v_annotator_disagreements AS
 SELECT
     environment, -- conversation
     conversation_id, -- conversation
     turn_index, -- turn (0-based), null for the conversation as a whole
     position, -- call (0-based position in its turn), null for the turn or conversation as a whole
-    name, -- what is annotated: correct, answer, or the name of a metric
+    name, -- annotated item: correct, answer, or the name of a metric
     count(*) FILTER (verdict = 'pass') AS passes, -- annotators that pass it
     count(*) FILTER (verdict = 'fail') AS fails, -- annotators that fail it
     string_agg(annotator || ': ' || verdict, ', ' ORDER BY annotator) AS verdicts, -- who gave which verdict

@@ -463,7 +463,7 @@ def test_faults_of_several_versions_are_distinguished() -> None:
         (PASSING, {"criteria": []}, UsageError, "criteria: found ()"),
         (PASSING, {"criteria": ["answer >= 1"]}, UsageError, "answer passes or fails by itself"),
         (PASSING, {"criteria": ["operations.loops >= many"]}, UsageError, "'many' is not a number"),
-        (PASSING, {"criteria": ["nonsense"]}, UsageError, "criterion 'nonsense': not one of annotated"),
+        (PASSING, {"criteria": ["no.such.metric"]}, UsageError, "criterion 'no.such.metric': not one of annotated"),
         (PASSING, {"criteria": ["operations.input_tokens"]}, UsageError, "has no threshold; write one"),
         (PASSING, {"criteria": ["agentest.helpfulness >= 4"]}, UsageError, "an LLM judge is needed"),
         (PASSING, {"k": 0}, UsageError, "k=0: each k must be a whole number of attempts, 1 or more"),

@@ -29,7 +29,14 @@ JUDGED_METRICS = "SELECT count(label), list(explanation) FILTER (reason IS NOT N
 def judge(server: OpenAIServer, **judge: Any) -> dict[str, Any]:
     """Return settings of a judge over a server; it fails fast."""
     options = {"base_url": server.base_url, "api_key": "none"}
-    own: dict[str, Any] = {"tries": 1, "backoff_s": 0, "timeout_s": 5, "concurrency": 2, "breaker_failures": 3, "breaker_wait_s": 0.3}
+    own: dict[str, Any] = {
+        "tries": 1,
+        "backoff_s": 0,
+        "timeout_s": 5,
+        "concurrency": 2,
+        "breaker_failures": 3,
+        "breaker_wait_s": 0.3,
+    }
     own |= {"model_options": options, "sanity_check": False}
     return {"scoring": {"judge": "langchain:openai:small"}, "judge": own | judge}
 
