@@ -35,6 +35,11 @@ FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
         "Operations",
         "The cost and the course of a run: time, tokens, money, retries, loops, recovery.",
     ),
+    "user": (
+        "Signals of users",
+        "What users' messages, and the end of a conversation, reveal without a case and without a judge. They do not run by "
+        "default: choose them with `--metrics default,user`.",
+    ),
     "ragas": (
         "RAGAS and NeMo",
         "The agent metrics of RAGAS and NeMo Evaluator. [Compatible modes](compat.md) reproduce the arithmetic of RAGAS.",
