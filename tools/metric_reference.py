@@ -37,8 +37,7 @@ FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "user": (
         "Signals of users",
-        "What users' messages, and the end of a conversation, reveal without a case and without a judge. They do not run by "
-        "default: choose them with `--metrics default,user`.",
+        "What users' messages and the end of a conversation reveal. They run only if they are chosen by name.",
     ),
     "ragas": (
         "RAGAS and NeMo",
