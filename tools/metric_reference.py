@@ -39,6 +39,10 @@ FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
         "Operations",
         "The cost and the course of a run: time, tokens, money, retries, loops, recovery.",
     ),
+    "user": (
+        "Signals of users",
+        "What users' messages and the end of a conversation reveal. They run only if they are chosen by name.",
+    ),
     "ragas": (
         "RAGAS and NeMo",
         "The agent metrics of RAGAS and NeMo Evaluator. [Compatible modes](compat.md) reproduce the arithmetic of RAGAS.",

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges import Judge
     from otel_agentic.judges.dialogue import Dialogue
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.scores import Measured
+    from otel_agentic.store.table import Measured
     from otel_agentic.truth import Case
     from otel_agentic.truth.formats.files import Attempt
 

@@ -27,7 +27,7 @@ _COMMANDS: Final = {
     "gate": "Fail a CI run unless agents are good enough.",
     "suite": "List suites of cases, and show their trends.",
     "tools": "List failing tools, with causes and examples.",
-    "failures": "List failures, grouped by cause.",
+    "failures": "List failures, grouped by root cause.",
     "query": "Run SQL on the store, read-only.",
     "conversations": "List, show and export conversations.",
     "label": "Record a person's verdict on a conversation.",

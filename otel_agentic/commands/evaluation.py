@@ -40,8 +40,7 @@ from otel_agentic.results.evaluation import (
 from otel_agentic.scoring.scope import Outcome
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.judges import clear_verdicts, judge_summary
-from otel_agentic.store.scores import Measured
-from otel_agentic.store.table import Scored, Selection
+from otel_agentic.store.table import Measured, Scored, Selection
 from otel_agentic.truth.annotations import ANSWER
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring.criteria import parsed
 from otel_agentic.scoring.outcome import aligned_turns, criteria_of, scoring
 from otel_agentic.store.connection import DEFAULT
-from otel_agentic.store.scores import Evaluation, Measured, save_evaluations
-from otel_agentic.store.table import Scored
+from otel_agentic.store.scores import Evaluation, save_evaluations
+from otel_agentic.store.table import Measured, Scored
 
 if TYPE_CHECKING:
     from otel_agentic.compat.scorers import Scorer

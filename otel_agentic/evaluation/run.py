@@ -46,7 +46,6 @@ from otel_agentic.store.judges import DuckDbBudget, models_of
 from otel_agentic.store.queries.scores import changed_scores, stored_outcomes, waiting_for_judge
 from otel_agentic.store.results import raise_ratios
 from otel_agentic.store.scores import (
-    Measured,
     conversations_to_score,
     missing_evaluations,
     never_scored,
@@ -56,7 +55,7 @@ from otel_agentic.store.scores import (
     scored_before,
     with_restated,
 )
-from otel_agentic.store.table import Scored, Selection
+from otel_agentic.store.table import Measured, Scored, Selection
 from otel_agentic.store.truth import load_cases, save_cases
 from otel_agentic.truth import Case, CaseIndex, Label
 from otel_agentic.truth.load import redacted_case, redacted_labels

@@ -23,8 +23,8 @@ from otel_agentic.scoring import ConversationScore, MatchedConversation, evaluat
 from otel_agentic.store.conversations import conversations_named, shared_id_message
 from otel_agentic.store.judges import locations_of
 from otel_agentic.store.results import Recorded, recorded_ratios
-from otel_agentic.store.scores import Evaluation, Measured
-from otel_agentic.store.table import Scored
+from otel_agentic.store.scores import Evaluation
+from otel_agentic.store.table import Measured, Scored
 from otel_agentic.truth import Case, CaseIndex, Label, parse_cases, parse_labels
 from otel_agentic.truth.load import Redacts, redacted_case, redacted_labels
 

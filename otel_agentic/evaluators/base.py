@@ -337,7 +337,7 @@ def _metric(fields: dict[str, Any]) -> Metric:
 class BuiltInEvaluator:
     """Base class of the built-in evaluators: metrics are declared in `metrics/*.yaml`, settings are ignored by default.
 
-    All of them run by default, except those that ask a judge.
+    All of them run by default, except those that ask a judge, and those that set `default`.
     """
 
     name: str
@@ -349,7 +349,8 @@ class BuiltInEvaluator:
     def __init_subclass__(cls) -> None:
         """Load the metrics by the name of the evaluator; a base class of several evaluators has neither."""
         super().__init_subclass__()
-        cls.default = "judge" not in cls.needs
+        if "default" not in cls.__dict__:
+            cls.default = "judge" not in cls.needs
         if hasattr(cls, "name"):
             cls.metrics = metrics_of(cls.name)
 

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.spans import Collector, Receipt, SpanBatch
-    from otel_agentic.store.scores import Measured
-    from otel_agentic.store.table import Key, Scored
+    from otel_agentic.store.table import Key, Measured, Scored
     from otel_agentic.telemetry import Vitals
     from otel_agentic.telemetry.facade import Stage
 

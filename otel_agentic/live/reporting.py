@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.rebuild import RebuildResult
     from otel_agentic.judges import JudgeFailure, Verdict
-    from otel_agentic.store.scores import Measured
     from otel_agentic.store.store import StoreState
-    from otel_agentic.store.table import Key, Scored
+    from otel_agentic.store.table import Key, Measured, Scored
     from otel_agentic.telemetry import Telemetry
     from otel_agentic.telemetry.facade import Stage
     from otel_agentic.windows.objectives import Monitor

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.judges.base import Judge
     from otel_agentic.scoring.align import RawCalls, SortedCalls
-    from otel_agentic.scoring.parts import Part
     from otel_agentic.scoring.scope import ActualCall, Dimension, FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.scoring.utilization import Use
     from otel_agentic.truth.match import MatchMethod
@@ -341,11 +340,6 @@ class CriterionScore(NamedTuple):
     outcome: Outcome
     reason: FailReason | NotEvaluatedReason | None
     explanation: str = ""
-
-    @classmethod
-    def of(cls, name: str, part: Part) -> CriterionScore:
-        """Return the score of a criterion that is decided by a part."""
-        return cls(name, part.outcome, part.reason, part.explanation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -513,10 +513,10 @@ def _finish(
         answer_outcome=alone("answer").outcome,
         tool_outcome=alone("tools").outcome,
         both_outcome=alone("answer", "tools").outcome,
-        criteria=tuple(CriterionScore.of(name, combine(parts)) for name, parts in deciding.items()),
+        criteria=tuple(_criterion_score(name, parts) for name, parts in deciding.items()),
         annotated=()
         if computed.blocked is not None
-        else tuple(CriterionScore.of(name, combine(computed.parts[name])) for name in computed.parts),
+        else tuple(_criterion_score(name, computed.parts[name]) for name in computed.parts),
         turns=computed.turns,
         tools=computed.tools,
         missing_outputs=computed.missing_outputs,
@@ -529,6 +529,11 @@ def _finish(
         if annotated_verdict is not None
         else _pass_probability(computed_part, computed.answers_probability),
     )
+
+
+def _criterion_score(name: str, parts: Sequence[Part]) -> CriterionScore:
+    part = combine(parts)
+    return CriterionScore(name, part.outcome, part.reason, part.explanation)
 
 
 def _pass_probability(computed_part: Part, answers: float | None) -> float | None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from otel_agentic.evaluators.base import CORE, AskingEvaluator, Evaluator, MetricScore, Target
-from otel_agentic.evaluators.registry import core_score_id, score_ids_of, target_of
+from otel_agentic.evaluators.base import CORE, MetricScore, Target
+from otel_agentic.evaluators.registry import core_score_id, target_of
 from otel_agentic.scoring.criteria import CASE_CRITERIA
 from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.scoring.model import (
@@ -31,6 +31,7 @@ from otel_agentic.store.results import save_results
 from otel_agentic.store.table import (
     BOUNDS,
     Key,
+    Measured,
     Raw,
     RowMap,
     Scored,
@@ -537,38 +538,6 @@ ANTI JOIN done USING (evaluation_id, environment, conversation_id, revision)
 GROUP BY core.environment, core.conversation_id, core.window_time
 ORDER BY core.window_time, core.environment, core.conversation_id
 """  # noqa: S608 — a constant of our own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The scores of one evaluator for a conversation revision; `score_ids` contains the ids of `scores`, in order.
-
-    `restated`: the evaluator has scored the conversation before. `case_id` is the id of the reviewed case. `faults` are
-    the contract violations of the evaluator, one sentence each.
-    `evaluation` is the name of the evaluation; `evaluation_id` identifies the evaluator's version under it.
-    """
-
-    conversation: Conversation
-    case_id: str | None
-    evaluator: Evaluator | AskingEvaluator
-    evaluation_id: str
-    scores: tuple[MetricScore, ...]
-    score_ids: tuple[str, ...] = field(default=())
-    faults: tuple[str, ...] = ()
-    restated: bool = False
-    evaluation: str = DEFAULT
-
-    def __post_init__(self) -> None:
-        """Compute the ids."""
-        conversation = self.conversation
-        ids = score_ids_of(
-            self.evaluation_id,
-            conversation.environment,
-            str(conversation.conversation_id),
-            conversation.revision,
-            self.scores,
-        )
-        object.__setattr__(self, "score_ids", tuple(ids))
 
 
 def with_restated(

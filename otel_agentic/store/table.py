@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 import orjson
 
+from otel_agentic.evaluators.registry import score_ids_of
+from otel_agentic.store.connection import DEFAULT
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, MetricScore
     from otel_agentic.scoring.model import ConversationScore
-    from otel_agentic.store.scores import Measured
     from otel_agentic.truth.match import Match
 
 
@@ -42,6 +45,38 @@ class Selection:
     since_ns: int | None = None
     until_ns: int | None = None
     agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The scores of one evaluator for a conversation revision; `score_ids` contains the ids of `scores`, in order.
+
+    `restated`: the evaluator has scored the conversation before. `case_id` is the id of the reviewed case. `faults` are
+    the contract violations of the evaluator, one sentence each.
+    `evaluation` is the name of the evaluation; `evaluation_id` identifies the evaluator's version under it.
+    """
+
+    conversation: Conversation
+    case_id: str | None
+    evaluator: Evaluator | AskingEvaluator
+    evaluation_id: str
+    scores: tuple[MetricScore, ...]
+    score_ids: tuple[str, ...] = field(default=())
+    faults: tuple[str, ...] = ()
+    restated: bool = False
+    evaluation: str = DEFAULT
+
+    def __post_init__(self) -> None:
+        """Compute the ids."""
+        conversation = self.conversation
+        ids = score_ids_of(
+            self.evaluation_id,
+            conversation.environment,
+            str(conversation.conversation_id),
+            conversation.revision,
+            self.scores,
+        )
+        object.__setattr__(self, "score_ids", tuple(ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from tests.stores import CopyOf, OpenEngine, PreparedStore, settings_for
 
 if TYPE_CHECKING:
     from otel_agentic.judges import Judge, Question
-    from otel_agentic.store.scores import Measured
+    from otel_agentic.store.table import Measured
 
 CASES = [("cases.jsonl", '{"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}')]
 NEWEST = """

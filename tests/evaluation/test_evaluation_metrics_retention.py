@@ -18,7 +18,7 @@ from tests.evaluators.own import Asker, Plain
 from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from otel_agentic.store.scores import Measured
+    from otel_agentic.store.table import Measured
 
 LENGTHS = "SELECT count(*) FROM '{folder}/scores/**/*.parquet' WHERE evaluator = 'length' AND NOT superseded"
 

@@ -13,7 +13,7 @@ from otel_agentic.config import Severity
 from otel_agentic.evaluators.base import Need, Target, metrics_of
 from otel_agentic.scoring.model import FaultKind
 
-FAMILIES = ("agentest", "core", "handoffs", "layers", "operations", "ragas", "trajectory")
+FAMILIES = ("agentest", "core", "handoffs", "layers", "operations", "ragas", "trajectory", "user")
 BUILT_IN = [name for name, plugin in plugins.find("evaluators").items() if plugin.distribution == "otel-agentic"]
 
 

@@ -23,7 +23,7 @@ from tests.judges.parts import Answer, PlainJudge
 from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from otel_agentic.store.scores import Measured
+    from otel_agentic.store.table import Measured
 
 
 class Relay(EngineListener):
