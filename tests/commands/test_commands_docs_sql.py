@@ -27,6 +27,8 @@ from otel_agentic.live.reporting import MonitorLoop
 from otel_agentic.store.connection import DEFAULT, open_database, show
 from otel_agentic.store.queries.sql import check_statement
 from otel_agentic.telemetry import Telemetry
+from otel_agentic.testing import AgentRunScript, scripted_call, speak_genai
+from tests.builders import feed
 from tests.cli.small import SECOND_NS, conversation, write_spans
 from tests.judges.models import Bare
 from tests.snapshots import passage
@@ -75,6 +77,22 @@ FIRST: Final = (
     talk("c4", ("book_seat", SEAT, '{"price": 120}'), day=2, version="1.10", answer="Booked: the price is 90."),
     talk("c5", WRONG_CALL, day=1, version="1.10", answer=""),
 )
+
+
+def of_two_agents() -> AgentRunScript:
+    """Return a conversation in which an agent used as a tool books the wrong seat."""
+    desk = (
+        AgentRunScript(agent_name="desk").ask("A seat").calls(scripted_call("book_seat", {"seat": "9C"}, result="AB12"))
+    )
+    call = scripted_call("desk", {"request": "A seat"}, result="AB12", agent=desk.answers("AB12"))
+    return (
+        AgentRunScript(conversation_id="c8", agent_name="shop")
+        .ask("A seat, please")
+        .calls(call)
+        .answers("Booked: AB12.")
+    )
+
+
 LATE: Final = (talk("c6", WRONG_CALL, day=0, version="1.10"), talk("c7", RIGHT_CALL, day=3, version="1.10"))
 LABELS: Final = "conversation_id,verdict\nc1,fail\n"
 OBJECTIVES: Final = [{"k": 3, "target": 0.7}]
@@ -96,13 +114,14 @@ def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     with Engine(settings, create=True) as engine:
         engine.runner.judge = LangChainJudge(Bare(say=reply_of_model), JudgeSettings(tries=1))
         commands = Commands(engine)
+        feed(engine, speak_genai(of_two_agents(), start_ns=time.time_ns() - 2 * DAY_NS))
         for number, (some, force) in enumerate(((FIRST, False), (LATE, True))):
             path = write_spans(folder / f"{number}.jsonl", some)
             ingest_files(engine, [str(path)], lambda *_: None)
             commands.evaluate(
                 cases=[("cases.jsonl", json.dumps(CASE))],
                 labels=[("labels.csv", LABELS)],
-                metrics=["helpfulness", "coherence", "layers", "operations"],
+                metrics=["helpfulness", "coherence", "layers", "operations", "handoffs"],
                 force=force,
             )
             list(commands.backfill(since_ns=since_ns, step_ns=DAY_NS, windows=["24h", "48h"]))
