@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -19,9 +19,9 @@ from otel_agentic.cli.options import (
     Target,
     cases_option,
     conversation_options,
-    format_option,
     judge_option,
     labels_option,
+    output_option,
     present,
     quiet_option,
     require_own_file,
@@ -182,7 +182,8 @@ def evaluate_row_files(context: click.Context) -> int:
         UsageError: an option needs a store.
         CaseError: rows cannot be read; lists the problems of all files.
     """
-    from otel_agentic.api.rows import evaluate_rows, rows_json  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.api.nemo import is_nemo_config, nemo_json  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.api.rows import evaluate_rows, rows_json  # noqa: PLC0415 — same
 
     params = context.params
     unsupported_options = [
@@ -195,6 +196,8 @@ def evaluate_row_files(context: click.Context) -> int:
             f"--rows with {', '.join(unsupported_options)}: rows contain their own references, and all rows are evaluated; omit "
             f"{unsupported_options[0]}, or keep the rows in a store with --db FILE"
         )
+    if params["config_file"] is not None and is_nemo_config(params["config_file"]):
+        return _evaluate_nemo_tasks(params)
     own = own_files(params["config_file"], params["evaluators"])
     settings = settings_of(params["config_file"], None, scoring=present(judge=params["judge"]), **own)
     names = metrics_of(params["metrics"], params["evaluators"])
@@ -203,10 +206,35 @@ def evaluate_row_files(context: click.Context) -> int:
             params["rows"], settings, names, progress=lambda done, total: bar("rows", done, total)
         )
     payload = rows_json(rows_evaluated)
-    if params["output"] == "json":
-        print_json(payload)
+    if params["output"] != "table":
+        print_json(payload if params["output"] == "json" else nemo_json([("", "", rows_evaluated)]))
     elif not params["quiet"]:
         _print_rows(from_json(RowsEvaluation, payload))
+    return 0
+
+
+def _evaluate_nemo_tasks(params: Mapping[str, Any]) -> int:
+    """Evaluate rows with the tasks of a configuration of NeMo Evaluator; see `evaluate_row_files`."""
+    from otel_agentic.api.nemo import evaluate_tasks, nemo_json, read_nemo_config  # noqa: PLC0415 — few users have one
+    from otel_agentic.api.rows import rows_json  # noqa: PLC0415 — same
+
+    path = params["config_file"]
+    if params["metrics"] is not None or params["evaluators"]:
+        option = "--evaluator" if params["evaluators"] else "--metrics"
+        raise UsageError(f"{option} with --config {path}: the tasks of a NeMo Evaluator configuration name the metrics")
+    config = read_nemo_config(path, params["judge"])
+    with progress_bar(quiet=params["quiet"]) as bar:
+        results = evaluate_tasks(config, params["rows"], progress=lambda done, total: bar("rows", done, total))
+    if params["output"] == "nemo":
+        print_json(nemo_json([(task.name, task.metric_name, results[task.name]) for task in config.tasks]))
+    elif params["output"] == "json":
+        print_json({"tasks": {name: rows_json(result) for name, result in results.items()}})
+    elif not params["quiet"]:
+        for task in config.tasks:
+            say(console(), f"{task.name} ({task.metric_name}), judge {task.settings.scoring.judge}", style="bold")
+            _print_rows(from_json(RowsEvaluation, rows_json(results[task.name])))
+        for name in config.unused:
+            say(console(), f"{path}: {name} is not used")
     return 0
 
 
@@ -310,7 +338,8 @@ _EXACT: Final = "exact"
     multiple=True,
     type=FILE,
     help="A RAGAS, NeMo Evaluator or Fair Forge dataset (JSON lines, JSON, CSV, Parquet): compute metrics of its rows, in memory; "
-    "with --db, store the rows as conversations and evaluate the store. Repeatable.",
+    "with --db, store the rows as conversations and evaluate the store. Without --db, --config may be a configuration of NeMo "
+    "Evaluator (JSON). Repeatable.",
 )
 @judge_option
 @click.option(
@@ -351,7 +380,7 @@ _EXACT: Final = "exact"
 )
 @click.option("--force", is_flag=True, help="Score conversations again that already have a score.")
 @yes_option
-@format_option
+@output_option("table", "json", "nemo", note="; nemo: the results of --rows in the shape of NeMo Evaluator")
 @quiet_option
 def evaluate(
     target: Target,
@@ -381,6 +410,8 @@ def evaluate(
     """
     if rows and (target.db is None or target.server is not None):
         return evaluate_row_files(click.get_current_context())
+    if output == "nemo":
+        raise UsageError("--format nemo: only for --rows without --db; --format json has the results of a store")
     if rows:
         keep_rows(target.settings(), rows, quiet=quiet or output == "json")
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}

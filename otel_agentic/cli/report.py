@@ -22,7 +22,7 @@ from otel_agentic.cli.render.report_notes import period
 from otel_agentic.cli.render.report_tables import print_markdown, print_report
 from otel_agentic.cli.render.terminal import print_json, print_text
 from otel_agentic.errors import UsageError
-from otel_agentic.results.charts import Charts
+from otel_agentic.results.charts import Charts, ConversationOutcomes
 from otel_agentic.results.reports import Report
 
 _KIB: Final = 1024
@@ -35,7 +35,6 @@ def check_output(output: str, out: Path | None, *, plot: bool) -> None:
         UsageError: a plotting library is not installed, or the options conflict.
     """
     if output == "html":
-        _need("matplotlib", "--format html")
         if out is None and sys.stdout.isatty():
             raise UsageError("--format html writes a page for a browser: give -o report.html, or > report.html")
     elif out is not None:
@@ -48,15 +47,17 @@ def check_output(output: str, out: Path | None, *, plot: bool) -> None:
         _need("plotext", "--plot")
 
 
-def write_page(result: Report, charts: Charts, about: str, out: Path | None) -> None:
+def write_page(
+    result: Report, charts: Charts, conversations: ConversationOutcomes, about: str, out: Path | None
+) -> None:
     """Write a report as a page to a file, or to standard output.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the plotting libraries
+    from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the templates and the plotting library
 
-    text = page(result, charts, about)
+    text = page(result, charts, about, conversations)
     if out is None:
         print_text(text)
         return
@@ -154,15 +155,20 @@ def report(
     with target.open() as client:
         result = client.get(Report, "report", metrics=names, **request)
         charts = client.get(Charts, "report_pictures", **request) if plot or output == "html" else None
+        conversations = (
+            client.get(ConversationOutcomes, "report_conversations", **request)
+            if output in {"html", "markdown"}
+            else None
+        )
     about = period(options["window"], selection.since, selection.until)
     if result.evaluation != "default":
         about = f"evaluation {result.evaluation}; {about}"
     if output == "json":
         print_json(result)
-    elif output == "html" and charts is not None:
-        write_page(result, charts, about, out)
-    elif output == "markdown":
-        print_markdown(result, about)
+    elif output == "html" and charts is not None and conversations is not None:
+        write_page(result, charts, conversations, about, out)
+    elif output == "markdown" and conversations is not None:
+        print_markdown(result, conversations, about)
     else:
         print_report(result, about)
     if plot and charts is not None:

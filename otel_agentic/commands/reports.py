@@ -16,7 +16,7 @@ from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.reports.baselines import Baseline, read, require_name, stored
-from otel_agentic.reports.charts import charts
+from otel_agentic.reports.charts import charts, conversation_outcomes
 from otel_agentic.reports.conversations import conversation_json
 from otel_agentic.reports.failures import failure_report, found_failures, merged_groups
 from otel_agentic.reports.gate import Gate
@@ -25,7 +25,7 @@ from otel_agentic.reports.metric_summary import with_severity
 from otel_agentic.reports.report import ReportRequest
 from otel_agentic.reports.report import report as build_report
 from otel_agentic.reports.suites import TrendBy, require_suite, trend
-from otel_agentic.results.charts import Charts
+from otel_agentic.results.charts import Charts, ConversationOutcomes
 from otel_agentic.results.evaluation import Suite, SuiteTrend
 from otel_agentic.results.failures import FailureReport
 from otel_agentic.results.gate import GateResult, is_file
@@ -67,6 +67,18 @@ def report_pictures(
 ) -> Charts:
     """Return curves over k, stored windows over time and the health of tools, for at most `panels` groups."""
     return charts(context.showing(evaluation), request, panels)
+
+
+@command("report_conversations", role="query")
+def report_conversations(
+    context: Context,
+    *,
+    request: ReportRequest,
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 50,
+    evaluation: str = DEFAULT,
+) -> ConversationOutcomes:
+    """Return the conversations of a report with the outcome of each turn, failed ones first."""
+    return conversation_outcomes(context.showing(evaluation), request, limit)
 
 
 @command("tools_failing", role="query")

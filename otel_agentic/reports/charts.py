@@ -12,6 +12,8 @@ from otel_agentic.reports.report import rates_of
 from otel_agentic.results import from_json
 from otel_agentic.results.charts import (
     Charts,
+    ConversationOutcome,
+    ConversationOutcomes,
     CurveRow,
     Curves,
     FailingRows,
@@ -21,12 +23,19 @@ from otel_agentic.results.charts import (
     HistoryRow,
     ToolHealth,
     ToolRows,
+    TurnOutcome,
 )
 from otel_agentic.results.failures import FailingTool
 from otel_agentic.stats import headline_estimator, shown_estimators
 from otel_agentic.stats.cluster import with_bootstrap
 from otel_agentic.store.connection import DEFAULT, to_json_value
-from otel_agentic.store.queries.conversations import WindowKind, tool_health, window_kinds, window_points
+from otel_agentic.store.queries.conversations import (
+    WindowKind,
+    tool_health,
+    turn_outcomes,
+    window_kinds,
+    window_points,
+)
 from otel_agentic.store.queries.failures import failing_tools
 from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, parse_window, summarise
 
@@ -48,6 +57,8 @@ _USUAL_WINDOW: Final = "24h"
 _FAILING: Final = 15
 _TOOLS: Final = 25
 _CAUSES: Final = 20
+#: Outcomes in the order of the table of conversations.
+_OUTCOMES: Final = ("fail", "not_evaluated", "pass")
 _NS_PER_S: Final = 1_000_000_000
 _KEY: Final = ("agent", "agent_version", "environment", "service", "tag")
 _POINT: Final = (
@@ -97,6 +108,40 @@ def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
         ),
         failures=_failures(engine, request, groups.values()),
     )
+
+
+def conversation_outcomes(engine: Engine, request: ReportRequest, limit: int) -> ConversationOutcomes:
+    """Return the outcomes of the conversations of a report: failed ones first, then those not evaluated, each the newest first.
+
+    Raises:
+        UsageError: a group is invalid.
+    """
+    members = {
+        (member.environment, member.conversation_id): member
+        for group in request.groups(engine).values()
+        for member in group
+    }
+    ordered = sorted(members.values(), key=lambda member: (_OUTCOMES.index(member.outcome), -member.ended_ns))
+    first = ordered[:limit]
+    with engine.store.read() as con:
+        turns = turn_outcomes(con, [(member.environment, member.conversation_id) for member in first])
+    rows = [
+        ConversationOutcome(
+            environment=member.environment,
+            conversation_id=member.conversation_id,
+            agent=member.agent,
+            agent_version=member.agent_version,
+            case_id=member.case_id,
+            outcome=member.outcome,
+            reason=member.reason,
+            turns=[
+                TurnOutcome(outcome=outcome, answer_score=score)
+                for outcome, score in turns.get((member.environment, member.conversation_id), ())
+            ],
+        )
+        for member in first
+    ]
+    return ConversationOutcomes(rows=rows, left_out=len(ordered) - len(rows))
 
 
 def _failures(engine: Engine, selection: Selection, groups: Iterable[Sequence[ScoredConversation]]) -> FailureCauses:

@@ -111,6 +111,36 @@ class FailureCauses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOutcome:
+    """The outcome of a turn; `answer_score` is None if no answer was judged."""
+
+    outcome: str
+    answer_score: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationOutcome:
+    """The outcome of a conversation with those of its turns, in order."""
+
+    environment: str
+    conversation_id: str
+    agent: str | None
+    agent_version: str | None
+    case_id: str | None
+    outcome: str
+    reason: str | None
+    turns: list[TurnOutcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationOutcomes:
+    """The result of `report_conversations`: failed conversations first, and the number of further ones."""
+
+    rows: list[ConversationOutcome]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRows:
     """The tools with the most faults, and the number of further ones."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,17 @@ from tests.snapshots import exactly, passage
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
 
-_SECTIONS: Final = ["Summary", "Curves", "Over time", "Tools", "Metrics", "Failures", "Coverage", "Notes"]
+_SECTIONS: Final = [
+    "Summary",
+    "Curves",
+    "Over time",
+    "Conversations",
+    "Tools",
+    "Metrics",
+    "Failures",
+    "Coverage",
+    "Notes",
+]
 _NO_WINDOW: Final = "No window is stored for this selection."
 
 
@@ -218,14 +229,46 @@ def test_a_page_does_not_go_to_a_terminal(shop: Shop) -> None:
     assert passage(ran.err) == snapshot("give -o report.html, or > report.html")
 
 
-@pytest.mark.parametrize(("module", "option"), [("matplotlib", ("--format", "html")), ("plotext", ("--plot",))])
-def test_a_library_that_is_not_installed_is_named_with_what_installs_it(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, module: str, option: tuple[str, ...]
+def test_the_library_of_terminal_plots_is_named_with_what_installs_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    ran = run("report", "--db", shop.db, *option)
+    monkeypatch.setitem(sys.modules, "plotext", None)
+    ran = run("report", "--db", shop.db, "--plot")
 
     assert 2 == ran.code
-    assert exactly(ran.err, value=" ".join(option), module=module) == snapshot(
-        "otel-agentic: <value> needs <module>: pip install 'otel-agentic[plots]'\n"
-    )
+    assert exactly(ran.err) == snapshot("otel-agentic: --plot needs plotext: pip install 'otel-agentic[plots]'\n")
+
+
+def test_without_matplotlib_the_page_has_plain_drawings(
+    hotel: Path, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = done("report", "--db", hotel, "--by", "version", "--format", "html").out
+    plain = Page.of(text)
+
+    assert page.headings == plain.headings
+    assert (len(set(plain.ids)), set()) == (len(plain.ids), set(plain.references) - set(plain.ids))
+    drawings = re.findall(r'<svg class="plot".*?</svg>', text, re.DOTALL)
+    assert len(drawings) == plain.svgs > 0
+    for drawing in drawings:  # two lines with their points, over one axis, within the drawing
+        root = ET.fromstring(drawing)  # noqa: S314 — our own page
+        assert {"var(--at)", "var(--pow)"} <= set(re.findall(r"stroke: (var\(--\w+\))", drawing))
+        points = [(float(point.get("cx", "")), float(point.get("cy", ""))) for point in root.iter("circle")]
+        assert all(34 <= x <= 370 and 12 <= y <= 230 for x, y in points)
+    assert "pass@k and pass^k over k" in plain.text
+
+
+def test_single_conversations_are_listed_with_their_turns_failed_ones_first(hotel: Path) -> None:
+    with Engine(load_settings(None, store={"db": hotel})) as engine:
+        outcomes = Commands(engine).report_conversations()
+        fewer = Commands(engine).report_conversations(limit=1)
+    results = [row["outcome"] for row in outcomes["rows"]]
+
+    assert results == sorted(results, key=["fail", "not_evaluated", "pass"].index)
+    assert (len(fewer["rows"]), fewer["left_out"]) == (1, len(results) - 1)
+    markdown = done("report", "--db", hotel, "--format", "markdown").out
+    html = Page.of(done("report", "--db", hotel, "--format", "html").out).text
+    for row in outcomes["rows"]:
+        assert row["conversation_id"] in markdown
+        assert row["conversation_id"] in html
+    assert "PASS" in markdown

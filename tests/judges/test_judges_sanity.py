@@ -29,7 +29,11 @@ def settings_of(server: OpenAIServer, **options: Any) -> JudgeSettings:
         (lambda *_: error(404, "no such model"), BackendError, "check the model's name, key and address"),
         (lambda *_: error(503, "down"), BackendError, "judge.sanity_check = false skips this check"),
         (lambda *_: completed("I would rather not."), BackendError, "judge langchain, model small: no verdict"),
-        (lambda request, _: obliging(request, 0.2), UsageError, "scores the answer 'Paris' to "),
+        (
+            lambda request, _: obliging(request, 0.2),
+            UsageError,
+            "scores the answer 'Paris' to .* 0.2, at least 0.7 is right",
+        ),
     ],
     ids=["credentials", "model", "outage", "unreadable", "wrong"],
 )

@@ -211,7 +211,9 @@ STRICT: Final = {
 def test_a_failing_judge_is_never_a_failure_of_the_agent(
     copy_of: CopyOf, prepared_store: PreparedStore, reply: BaseException | str
 ) -> None:
-    engine = copy_of(prepared_store(_two_talks), evaluators=STRICT, judge={"breaker_failures": 10_000})
+    engine = copy_of(
+        prepared_store(_two_talks), evaluators=STRICT, judge={"breaker_failures": 10_000, "sanity_check": False}
+    )
     settings = JudgeSettings(tries=2, backoff_s=0.0)
     engine.runner.judge = LangChainJudge(Bare(say=lambda *_: reply), settings)
     commands = Commands(engine)

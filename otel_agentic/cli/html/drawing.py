@@ -113,9 +113,21 @@ _RC: Final[dict[Any, Any]] = {
 }
 
 
+def can_draw() -> bool:
+    """Return whether matplotlib is installed; without it, `plain.py` draws."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415 — only pictures pay for it
+    except ImportError:
+        return False
+    return mpl is not None
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Apply the style of the page while the block runs, regardless of the user's matplotlib style."""
+    """Apply the style of the page while the block runs, regardless of the user's matplotlib style; nothing without matplotlib."""
+    if not can_draw():
+        yield
+        return
     import matplotlib as mpl  # noqa: PLC0415 — only pictures pay for it
 
     with mpl.rc_context():

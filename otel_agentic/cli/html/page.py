@@ -16,7 +16,7 @@ from otel_agentic.cli.render.report_tables import can_fail, shown_name, shown_th
 from otel_agentic.cli.render.text import moment, percent, plural, printable, ratio
 
 if TYPE_CHECKING:
-    from otel_agentic.results.charts import Charts
+    from otel_agentic.results.charts import Charts, ConversationOutcomes
     from otel_agentic.results.reports import Report
 
 _FILTERS = (
@@ -49,16 +49,17 @@ _FILTERS = (
 )
 
 
-def page(report: Report, charts: Charts, about: str) -> str:
+def page(report: Report, charts: Charts, about: str, conversations: ConversationOutcomes | None = None) -> str:
     """Return a report as an HTML page, in ASCII.
 
     Args:
         report: the report.
         charts: the data of its charts, the result of `report_pictures`.
         about: the time range of the report, as text.
+        conversations: the outcomes of single conversations; None omits their section.
     """
     with drawing():
-        content = view.PageView.of(report, charts, about)
+        content = view.PageView.of(report, charts, about, conversations)
     style = files("otel_agentic.cli.html").joinpath("style.css").read_text(encoding="utf-8")
     template = environment().get_template("page.html.j2")
     text = template.render(view=content, style=style, version=version("otel-agentic"))

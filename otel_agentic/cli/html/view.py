@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.cli.html.drawing import TIERS, Series, TierStyle, curves, inline_svg, timeline
-from otel_agentic.cli.render import report_tables
+from otel_agentic.cli.html.drawing import TIERS, Series, TierStyle, can_draw, curves, inline_svg, timeline
+from otel_agentic.cli.html.plain import curves_svg, timeline_svg
+from otel_agentic.cli.render import conversation_table, report_tables
 from otel_agentic.cli.render.notes import metric_advice
 from otel_agentic.cli.render.report_notes import (
     KEYS,
@@ -33,7 +34,16 @@ from otel_agentic.results.reports import Comparison, MetricSummary, ObjectiveSta
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from otel_agentic.results.charts import Charts, CurveRow, Curves, FailingRows, History, HistoryRow, ToolRows
+    from otel_agentic.results.charts import (
+        Charts,
+        ConversationOutcomes,
+        CurveRow,
+        Curves,
+        FailingRows,
+        History,
+        HistoryRow,
+        ToolRows,
+    )
 
 #: An untrusted name is cut after this many characters; the JSON report contains all of it.
 NAME_LIMIT: Final = 80
@@ -147,6 +157,16 @@ class TextTable:
             heads=[column.name for column in report_tables.difference_columns(comparison)],
             rows=_fill_cells(report_tables.difference_rows(comparison)),
             notes=report_tables.comparison_notes(comparison),
+        )
+
+    @classmethod
+    def of_conversations(cls, outcomes: ConversationOutcomes) -> TextTable:
+        """Return the table of the outcomes of single conversations."""
+        return cls(
+            title=conversation_table.CONVERSATIONS_TITLE,
+            heads=[column.name for column in conversation_table.conversation_columns(outcomes)],
+            rows=conversation_table.conversation_rows(outcomes),
+            notes=list(conversation_table.conversation_notes(outcomes)),
         )
 
     @classmethod
@@ -414,24 +434,29 @@ class PageView:
     sections: Sequence[tuple[str, object]]
 
     @classmethod
-    def of(cls, report: Report, charts: Charts, about: str) -> PageView:
+    def of(
+        cls, report: Report, charts: Charts, about: str, conversations: ConversationOutcomes | None = None
+    ) -> PageView:
         """Return the page of a report; call it inside `drawing`.
 
         Args:
             report: the report.
             charts: the data of its charts.
             about: the time range of the report, as text.
+            conversations: the outcomes of single conversations; None omits their section.
         """
         agents = {group.agent for group in report.groups}
         return cls(
             agent=report.groups[0].agent if len(agents) == 1 else None,
             agents=len(agents),
             facts=_facts(report.groups, charts, about),
-            sections=list(_sections(report, charts)) if report.groups else [],
+            sections=list(_sections(report, charts, conversations)) if report.groups else [],
         )
 
 
-def _sections(report: Report, charts: Charts) -> Iterator[tuple[str, object]]:
+def _sections(
+    report: Report, charts: Charts, conversations: ConversationOutcomes | None
+) -> Iterator[tuple[str, object]]:
     """Yield the name and the content of each section, in order; `sections.html.j2` has a macro for each."""
     groups = report.groups
     keys = distinguishing_keys(groups)
@@ -444,6 +469,8 @@ def _sections(report: Report, charts: Charts) -> Iterator[tuple[str, object]]:
         yield "Objectives", Objectives(rows=objectives, keys=distinguishing_keys(objectives, "agent"), notes=notes)
     yield "Curves", CurvesView.of(charts.curves, keys)
     yield "Over time", _history(charts.history, report.evaluation)
+    if conversations is not None:
+        yield "Conversations", TextTable.of_conversations(conversations)
     yield "Tools", ToolsView.of(charts, groups)
     if groups[0].metrics is not None:
         yield "Metrics", MetricsView.of(groups, report.metrics_chosen)
@@ -510,7 +537,9 @@ def _curve_panel(row: CurveRow, name: str, keys: Sequence[str], wide_px: int | N
         tier=row.tier,
         leaning=row.leaning,
         details=[f"{row.c:,} of {row.n:,} correct", estimator_kind(row.default_estimator)],
-        drawings=_drawings(partial(curves, row), name, "pass@k and pass^k over k", description, wide_px),
+        drawings=_drawings(
+            partial(curves, row), partial(curves_svg, row), name, "pass@k and pass^k over k", description, wide_px
+        ),
     )
 
 
@@ -525,7 +554,14 @@ def _history_panel(
         tier=row.tier[-1] or "",
         leaning=row.leaning[-1],
         details=[newest],
-        drawings=_drawings(draw, name, f"pass@{k} and pass^{k} over time", _description(row, history), wide_px),
+        drawings=_drawings(
+            draw,
+            partial(timeline_svg, row),
+            name,
+            f"pass@{k} and pass^{k} over time",
+            _description(row, history),
+            wide_px,
+        ),
     )
 
 
@@ -542,8 +578,17 @@ def _description(row: HistoryRow, history: History) -> str:
     return f"{plural(len(ends), 'window')} of {history.window} that ended from {time_of(ends[0])} to {time_of(ends[-1])} UTC{spread}{restated_note}"
 
 
-def _drawings(draw: Callable[[int], Figure], name: str, title: str, description: str, wide_px: int | None) -> list[str]:
-    """Return a drawing, and a wide one as well if there is room for it."""
+def _drawings(
+    draw: Callable[[int], Figure],
+    plain: Callable[[str, str, str], str],
+    name: str,
+    title: str,
+    description: str,
+    wide_px: int | None,
+) -> list[str]:
+    """Return a drawing, and a wide one as well if there is room for it; without matplotlib a plain one."""
+    if not can_draw():
+        return [plain(name, title, description)]
     if wide_px is None:
         return [inline_svg(draw(_NARROW_PX), name=name, title=title, description=description)]
     return [

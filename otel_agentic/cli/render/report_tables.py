@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from otel_agentic.cli.render.conversation_table import (
+    CONVERSATIONS_TITLE,
+    conversation_columns,
+    conversation_notes,
+    conversation_rows,
+)
 from otel_agentic.cli.render.notes import metric_advice
 from otel_agentic.cli.render.report_notes import (
     KEYS,
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from otel_agentic.cli.render.report_notes import Group
+    from otel_agentic.results.charts import ConversationOutcomes
     from otel_agentic.results.conversations import MetricScoreRow
     from otel_agentic.results.reports import (
         ComparedGroup,
@@ -499,7 +506,7 @@ def print_report(report: Report, about: str) -> None:
         say(out, note, style="dim")
 
 
-def print_markdown(report: Report, about: str) -> None:
+def print_markdown(report: Report, conversations: ConversationOutcomes, about: str) -> None:
     """Print a report as Markdown: tables, then the notes as a list. See `print_report`."""
     groups = report.groups
     if not groups:
@@ -508,7 +515,9 @@ def print_markdown(report: Report, about: str) -> None:
     lines = [f"## {markdown(title(groups))}", "", f"{markdown(about).capitalize()}.", "", *_pipes(_reliability(groups))]
     for title_of_table, table in _other_tables(report):
         lines += ["", f"### {markdown(title_of_table)}", "", *_pipes(table)]
-    notes = [*_report_notes(report), *method_notes(groups)]
+    table = _TableContent(columns=conversation_columns(conversations), rows=conversation_rows(conversations))
+    lines += ["", f"### {markdown(CONVERSATIONS_TITLE)}", "", *_pipes(table)]
+    notes = [*conversation_notes(conversations), *_report_notes(report), *method_notes(groups)]
     click.echo("\n".join([*lines, "", *(f"- {markdown(note)}" for note in notes)]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -54,6 +54,14 @@ ORDER BY t.turn_index
 """  # noqa: S608 — our own table names
     for table in ("turn_scores", "tool_scores", "tool_faults")
 }
+_TURN_OUTCOMES: Final = f"""
+SELECT t.environment, t.conversation_id, t.outcome, t.answer_score
+FROM turn_scores t
+JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+SEMI JOIN requested r ON r.environment = t.environment AND r.conversation_id = t.conversation_id
+WHERE s.{IN_EVALUATION} AND NOT s.superseded
+ORDER BY t.environment, t.conversation_id, t.turn_index
+"""  # noqa: S608 — a constant of our own
 _CONVERSATION_SCORE: Final = f"""
 SELECT s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confidence, m.candidates
 FROM conversation_scores s
@@ -132,6 +140,14 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     for tools in parts["tool_scores"]:
         tools["evidence"] = parse_json(tools["evidence"])
     return {**scores[0], **parts, "case": parse_json(definition[0][0]) if definition else None}
+
+
+def turn_outcomes(con: DuckDBPyConnection, keys: Collection[Key]) -> dict[Key, list[tuple[str, float | None]]]:
+    """Return the outcome and the answer score of each scored turn of some conversations, in order."""
+    outcomes: dict[Key, list[tuple[str, float | None]]] = {}
+    for environment, conversation_id, outcome, score in rows_with(con, key_columns(keys), _TURN_OUTCOMES):
+        outcomes.setdefault((environment, conversation_id), []).append((outcome, score))
+    return outcomes
 
 
 def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
