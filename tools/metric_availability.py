@@ -50,6 +50,7 @@ _JUDGED_PLANS: Final = f"the same, and agents whose model states its next steps 
 _DEFINITIONS: Final = (
     "instrumentations that record `gen_ai.tool.definitions` or a counterpart, see `available tools` of a framework"
 )
+_HANDOFFS: Final = "any framework whose spans record hand-offs, with a case that expects the hand-off as a call"
 _TOKENS: Final = "instrumentations that record the token usage of model calls"
 #: What provides a metric that few recordings have; one that none has needs an entry.
 PROVIDED_BY: Final[Mapping[str, str]] = {
@@ -63,6 +64,10 @@ PROVIDED_BY: Final[Mapping[str, str]] = {
     "agentic.layers.parameter_validity": _DEFINITIONS,
     "agentic.layers.call_validity": _DEFINITIONS,
     "agentic.layers.hallucinated_tools": _DEFINITIONS,
+    "agentic.handoffs.precision": _HANDOFFS,
+    "agentic.handoffs.recall": _HANDOFFS,
+    "agentic.handoffs.in_time": _HANDOFFS,
+    "agentic.handoffs.handoff": _HANDOFFS,
     "agentic.operations.cost": _TOKENS,
     "agentic.operations.input_tokens": _TOKENS,
     "agentic.operations.output_tokens": _TOKENS,
@@ -169,9 +174,10 @@ def _case(case_id: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _case_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
     calls = _calls(turn)
+    handoffs = [call for call in turn["tools"] if call.get("kind") == "handoff" and call["error"] is None]
     tools = [
         {"tool_name": call["name"], "parameters": call["arguments"] or {}, "required": call["name"] not in _PLANNING}
-        for call in calls
+        for call in (*calls, *handoffs)
     ]
     topics = sorted({call["name"].replace("_", " ") for call in calls})
     return {"query": turn["query"], "answer": turn["answer"], "tools": {"calls": tools}, "reference_topics": topics}

@@ -92,6 +92,7 @@ class Agentic:
                 "answer_threshold": threshold,
                 "tool_threshold": tool_threshold,
                 "tool_weights": None if tool_weights is None else dict(tool_weights),
+                "criteria": ("answer",),  # as in Fair Forge, tools are scored but decide nothing
             },
             stats={**_stats_of(statistical_mode), "k": chosen_k(k)},
             judge={"method": None if use_structured_output else "text"},

@@ -176,8 +176,9 @@ def failure_report(
 def _group(group: ErrorGroup, blamed: Mapping[FaultKey, str], days: Sequence[Row]) -> FailureGroup:
     """Return a group with its failures and their locations, newest first."""
     versions = Counter(failure.location.agent_version for failure in group.failures)
-    agents = Counter(agent for failure in group.failures if (agent := _blamed(failure, blamed)) is not None)
     symptoms = {id(failure) for item in group.diagnoses for failure in item.symptoms}
+    roots = (failure for failure in group.failures if id(failure) not in symptoms)
+    agents = Counter(agent for failure in roots if (agent := _blamed(failure, blamed)) is not None)
     return FailureGroup(
         severity=group.severity,
         title=group.title,

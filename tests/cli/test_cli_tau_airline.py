@@ -24,7 +24,7 @@ _GROUP_KEYS = [
     "agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window", "n", "c", "coverage", "bounds",
     "not_evaluated", "known_failures", "default_estimator", "effective_n", "targets", "estimates", "tool_dimensions", "tier", "leaning",
     "needed",
-    "tier_evidence", "pooled", "per_case",
+    "tier_evidence", "criterion", "pooled", "per_case",
     "partial_fails", "judge", "corrected", "not_corrected", "sampling", "cases_left_out", "gauge_estimator",
     "tool_bands", "metrics",
 ]  # fmt: skip
@@ -103,7 +103,7 @@ def test_the_report_has_the_shape_of_the_contract(airline: Airline) -> None:
     result = airline.reported.json
     (group,) = result["groups"]
 
-    assert ["evaluation", "groups", "cases_left_out", "wrong_clocks"] == list(result)
+    assert ["evaluation", "criteria", "groups", "cases_left_out", "wrong_clocks"] == list(result)
     assert _GROUP_KEYS == list(group)
     unused = ("agent_version", "environment", "service", "tag", "case", "tool", "window")
     assert [None] * len(unused) == [group[name] for name in unused]

@@ -305,6 +305,8 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
         calls_missing = _calls_unrecorded(item.value, reading.conversation) and case.tools is not None
         if calls_missing:
             case = case.model_copy(update={"tools": None})  # noqa: PLW2901 — the calls are unknown, not absent
+        if shape.name == FairForge.name:  # its tools have no results, and decide nothing there
+            case = case.model_copy(update={"criteria": ("answer",)})  # noqa: PLW2901 — see above
         if reading.attempt is not None:
             case = _attempted(case, reading.other_id, cases)  # noqa: PLW2901 — the case of all attempts
         first_line, first_case = cases.setdefault(case.case_id, (line, case))
