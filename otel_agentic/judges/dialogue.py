@@ -42,24 +42,22 @@ def run_dialogues(dialogues: Iterable[Dialogue[T]], ask: Ask) -> Iterator[tuple[
         dialogues: the dialogues; all of them are started before the first question is asked.
         ask: asks the judge.
     """
-    waiting: list[_Waiting[T]] = []
+    unfinished: dict[int, _Waiting[T]] = {}
     try:
         for index, dialogue in enumerate(dialogues):
-            state = _Waiting(index=index, dialogue=dialogue)
+            state = unfinished[index] = _Waiting(index=index, dialogue=dialogue)
             if state.advance(_NOT_STARTED):
-                yield index, state.result
-            else:
-                waiting.append(state)
+                yield index, unfinished.pop(index).result
+        waiting = list(unfinished.values())
         while waiting:
-            advanced = sorted(waiting, key=lambda state: state.index)
-            waiting = []
-            for state in _answered(advanced, ask):
+            answered, waiting = _answered(sorted(waiting, key=lambda state: state.index), ask), []
+            for state in answered:
                 if state.advance([state.answers[question] for question in state.questions]):
-                    yield state.index, state.result
+                    yield state.index, unfinished.pop(state.index).result
                 else:
                     waiting.append(state)
     finally:
-        for state in waiting:
+        for state in unfinished.values():
             state.dialogue.close()
 
 
