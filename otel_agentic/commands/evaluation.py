@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
@@ -19,10 +20,10 @@ from pydantic import Field
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.evaluation.forecast import forecast_evaluation
-from otel_agentic.evaluation.run import judge_json
-from otel_agentic.evaluation.scope import TruthFile, check_labels, unknown_labels
+from otel_agentic.evaluation.run import EvaluationRequest, EvaluationRunner, judge_json
+from otel_agentic.evaluation.scope import Truth, TruthFile, check_labels, unknown_labels
 from otel_agentic.evaluators.base import asks
-from otel_agentic.evaluators.registry import metric_named
+from otel_agentic.evaluators.registry import Chosen, metric_named
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.sanity import check_judge
 from otel_agentic.reports.calibration import calibrate_judge
@@ -76,48 +77,70 @@ def stop_on_interrupt(stop: threading.Event) -> Iterator[None]:
         signal.signal(signal.SIGINT, previous_handler)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateArguments(Selection):
+    """The conversations to evaluate, and how; the arguments of `evaluate` and of its forecast.
+
+    Attributes:
+        cases: files of cases, as (name, text).
+        labels: files of labels, as (name, text).
+        force: evaluate conversations again that already have a score.
+        metrics: run the evaluators of exactly these metrics; None for those of the settings.
+        suite: only conversations that are matched to a case with this tag.
+        evaluation: the name under which scores are stored.
+    """
+
+    cases: Sequence[tuple[str, str]] = ()
+    labels: Sequence[tuple[str, str]] = ()
+    force: bool = False
+    metrics: list[str] | None = None
+    suite: str | None = None
+    evaluation: str = DEFAULT
+
+    @property
+    def files(self) -> tuple[list[TruthFile], list[TruthFile]]:
+        """The files of cases and of labels."""
+        cases, labels = (
+            [TruthFile(name=name, text=text) for name, text in texts] for texts in (self.cases, self.labels)
+        )
+        return cases, labels
+
+    def chosen(self, runner: EvaluationRunner) -> Chosen:
+        """Return the evaluators of the metrics."""
+        return runner.chosen if self.metrics is None else runner.choose(self.metrics)
+
+    def conversations(self, runner: EvaluationRunner, truth: Truth) -> EvaluationRequest:
+        """Return the conversations to score under a truth."""
+        selection = Selection(since_ns=self.since_ns, until_ns=self.until_ns, agent=self.agent)
+        selected = runner.select(truth, selection, again=self.force, chosen=self.chosen(runner))
+        return selected if self.suite is None else of_suite(runner, truth, selected, self.suite)
+
+
 @command("evaluate")
-def evaluate(
-    context: Context,
-    *,
-    cases: Sequence[tuple[str, str]] = (),
-    labels: Sequence[tuple[str, str]] = (),
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
-    force: bool = False,
-    metrics: list[str] | None = None,
-    suite: str | None = None,
-    evaluation: str = DEFAULT,
-) -> dict[str, Any]:
-    """Match and score closed conversations; cases and labels are (name, text) and are remembered.
+def evaluate(context: Context, *, request: EvaluateArguments) -> dict[str, Any]:
+    """Match and score closed conversations; cases and labels are remembered.
 
     Scores are stored under the name of the evaluation; those of other evaluations remain. Windows, monitors and telemetry
     follow the default evaluation only.
-
-    The evaluators of exactly these metrics also run; without `metrics`, those of the settings. With a suite, only conversations
-    that are matched to a case with this tag are scored.
     """
-    runner = context.engine.runner
-    metric_selection = runner.chosen if metrics is None else runner.choose(metrics)
-    labels_given = [TruthFile(name=n, text=t) for n, t in labels]
-    check_labels(context.engine.store, labels_given)
-    new_cases = runner.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
+    runner, evaluation = context.engine.runner, request.evaluation
+    metric_selection = request.chosen(runner)
+    cases, labels = request.files
+    check_labels(context.engine.store, labels)
+    new_cases = runner.remember(cases, labels)
     truth = runner.truth().named(evaluation)
-    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-    request = runner.select(truth, selection, again=force, chosen=metric_selection)
-    if suite is not None:
+    if request.suite is not None:
         with context.engine.store.read() as con:
-            require_suite(con, suite)
-        request = of_suite(runner, truth, request, suite)
-    if request.keys or (request.lacking and metric_selection.judge_evaluators):
+            require_suite(con, request.suite)
+    selected = request.conversations(runner, truth)
+    if selected.keys or (selected.lacking and metric_selection.judge_evaluators):
         check_judge(runner.judge, context.engine.settings.judge, runner.budget, waits=True)
     done = 0
 
     def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:
         nonlocal done
         done += len(scored)
-        context.progress("scoring", done, len(request.keys))
+        context.progress("scoring", done, len(selected.keys))
         if evaluation == DEFAULT:
             context.on_scored(scored, restated)
 
@@ -127,12 +150,12 @@ def evaluate(
         nonlocal calls
         calls += sum(asks(measurement.evaluator) for measurement in some)
         if calls:  # what computes is done at once
-            total = len(metric_selection.judge_evaluators) * (len(request.keys) + len(request.lacking))
+            total = len(metric_selection.judge_evaluators) * (len(selected.keys) + len(selected.lacking))
             context.progress("asking for metrics", calls, total)
 
     stop_event = context.engine.stopping
     with stop_on_interrupt(stop_event):
-        summary = runner.evaluate(truth, request, step, stop_event.is_set, on_metrics=measured)
+        summary = runner.evaluate(truth, selected, step, stop_event.is_set, on_metrics=measured)
     return {
         "evaluation": evaluation,
         "evaluation_id": summary.evaluation_id,
@@ -141,7 +164,7 @@ def evaluate(
         "labels": len(truth.labels),
         "scored": summary.scored,
         "restated": summary.restated,
-        "asked_again": len(request.again),
+        "asked_again": len(selected.again),
         "unchanged": summary.unchanged,
         "stopped": stop_event.is_set(),
         "n": summary.n,
@@ -157,8 +180,8 @@ def evaluate(
         "known_failures": summary.known_failures,
         "compared": summary.compared,
         "disagreements": summary.disagreements,
-        "warnings": [*sorted(summary.warnings), *unknown_labels(context.engine.store, labels_given)],
-        "judge": judge_json(context.engine.runner, summary.tally, [*request.keys, *request.lacking]),
+        "warnings": [*sorted(summary.warnings), *unknown_labels(context.engine.store, labels)],
+        "judge": judge_json(context.engine.runner, summary.tally, [*selected.keys, *selected.lacking]),
         "evaluators": {
             **summary.metrics.to_json(metric_selection.metrics),
             "left_out": list(metric_selection.unasked),
@@ -171,33 +194,15 @@ def _all_outcomes(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 @command("evaluate_forecast")
-def evaluate_forecast(
-    context: Context,
-    *,
-    cases: Sequence[tuple[str, str]] = (),
-    labels: Sequence[tuple[str, str]] = (),
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
-    force: bool = False,
-    metrics: list[str] | None = None,
-    suite: str | None = None,
-    evaluation: str = DEFAULT,
-) -> JudgeQuestions:
+def evaluate_forecast(context: Context, *, request: EvaluateArguments) -> JudgeQuestions:
     """Return the questions that `evaluate` with the same arguments would ask the judge; nothing is asked or stored."""
     from otel_agentic.backfill.dry_run import truth_with  # noqa: PLC0415 — numpy is not needed to ask a server
 
     runner = context.engine.runner
     if isinstance(runner.judge, ExactJudge):
         return JudgeQuestions(judge=runner.judge.name, asks_a_model=False)
-    metric_selection = runner.chosen if metrics is None else runner.choose(metrics)
-    files = [[TruthFile(name=name, text=text) for name, text in texts] for texts in (cases, labels)]
-    truth = truth_with(context.engine, *files).named(evaluation)
-    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-    request = runner.select(truth, selection, again=force, chosen=metric_selection)
-    if suite is not None:
-        request = of_suite(runner, truth, request, suite)
-    return forecast_evaluation(runner, context.engine.settings, truth, request)
+    truth = truth_with(context.engine, *request.files).named(request.evaluation)
+    return forecast_evaluation(runner, context.engine.settings, truth, request.conversations(runner, truth))
 
 
 @command("judge_calibrate")
