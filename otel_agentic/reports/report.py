@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 ComparedBy = Literal["agent", "version", "environment", "service", "tag"]
 COMPARED_BY: Final[tuple[ComparedBy, ...]] = get_args(ComparedBy)
 _EXAMPLE: Final = "give a key and two values, such as version=1.0.0,1.1.0"
+#: Why a criterion has no tier: an agent without visible failures, for example, may still give wrong answers.
+_NO_TIER: Final = "a tier is about `correct`, not about another criterion"
 #: Existing values listed in an error message.
 _MAX_VALUES: Final = 10
 
@@ -82,7 +84,7 @@ class ReportRequest(Selection):
         interval: the method of the intervals of the displayed estimators.
         compare: a comparison of two groups, such as "version=1.0.0,1.1.0"; the report is then about these two.
         criterion: what counts as a success: `correct`, a criterion such as "tools" or "agentest.helpfulness >= 4", several
-            joined by " and ", or a profile of the settings.
+            joined by " and ", or a profile of the settings; or a list of these, separated by commas.
     """
 
     k: list[int] | None = None
@@ -92,6 +94,11 @@ class ReportRequest(Selection):
     interval: IntervalKind = "default"
     compare: str | None = None
     criterion: str = CORRECT
+
+    @property
+    def criteria(self) -> list[str]:
+        """The criteria; charts, tables of conversations and gates are about the first one."""
+        return [name.strip() for name in self.criterion.split(",")]
 
     @property
     def compared(self) -> Compared | None:
@@ -121,7 +128,7 @@ class ReportRequest(Selection):
         parsed = None if self.window is None else parse_window(self.window)
         with engine.store.read() as con:
             scored = scored_conversations(con, self)
-        scored = outcomes_by(engine, scored, self.criterion, self)
+        scored = outcomes_by(engine, scored, self.criteria[0], self)
         if parsed is not None and parsed.width_ns is not None:
             scored = within(engine, scored, parsed.width_ns, self.until_ns)
         by, compared = ("agent", *(self.by or ())), self.compared
@@ -447,7 +454,7 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     """
     stats = request.stats(engine)
     names = None if metrics is None else list(resolved(metrics, engine.runner.installed))
-    criteria = [name.strip() for name in request.criterion.split(",")]
+    criteria = request.criteria
     rates = {name: _summaries(engine, replace(request, criterion=name), stats) for name in criteria}
     groups, summaries = rates[criteria[0]]
     compared, judges = request.compared, JudgeReport.of(engine, request)
@@ -498,6 +505,8 @@ def _summaries(
     since_start = replace(request, since_ns=None, window=None)
     all_groups = groups if since_start == request else since_start.groups(engine)
     basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
+    if request.criteria[0] != CORRECT:
+        basis = {key: replace(value, withheld=_NO_TIER) for key, value in basis.items()}
     summaries = summarise_all(groups, estimators=estimators, settings=stats, k=stats.k, basis=basis)
     if request.interval == "bootstrap":
         summaries = [_bootstrapped(summary, groups[summary.key], estimators, displayed) for summary in summaries]

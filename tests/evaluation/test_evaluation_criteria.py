@@ -202,6 +202,9 @@ def test_a_report_of_several_criteria_names_their_rules(commands: Commands) -> N
     report = commands.report(criterion="correct, tools", k=[1])
     assert [("correct", 1), ("tools", 2)] == [(group["criterion"], group["c"]) for group in report["groups"]]
     assert ["correct", "tools"] == [item["name"] for item in report["criteria"]]
+    assert [True, False] == [group["tier_evidence"]["withheld"] is None for group in report["groups"]]
+    by_first = commands.report_pictures(criterion="correct, tools", k=[1])
+    assert commands.report_pictures(criterion="correct", k=[1]) == by_first
 
 
 @pytest.mark.parametrize(
