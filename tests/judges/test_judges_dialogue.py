@@ -33,11 +33,11 @@ class Script:
 
 
 def dialogue(*rounds: str, closed: list[str] | None = None) -> Dialogue[list[str]]:
-    """Return a dialogue that asks each of the rounds, a question per word, and returns all answers."""
+    """Return a dialogue that asks each of the rounds, a question per name, and returns all answers."""
     answers: list[str] = []
     try:
-        for words in rounds:
-            answers += texts((yield [question(word) for word in words.split()]))
+        for names in rounds:
+            answers += texts((yield [question(name) for name in names.split()]))
     except GeneratorExit:
         if closed is not None:
             closed.append(rounds[0])
