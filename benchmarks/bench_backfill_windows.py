@@ -24,7 +24,7 @@ CASES: Final = 50
 NS_PER_S: Final = 1_000_000_000
 #: One statement per table. They write the rows that rebuilding and scoring would write, in the columns that windows read.
 FILL: Final = (
-    "INSERT INTO subjects SELECT i + 1, 'agent-' || i, '1', 'production', 'bench' FROM range($agents) t(i)",
+    "INSERT INTO subjects SELECT i + 1, 'agent-' || i, '1', 'production', 'bench', 'correct', '' FROM range($agents) t(i)",
     "INSERT INTO result_cases SELECT i + 1, 'bench', 'case-' || i FROM range($cases) t(i)",
     """
     CREATE TEMP TABLE made AS

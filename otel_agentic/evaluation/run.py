@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings, MatchingSettings, SamplingSettings, ScoringSettings
+from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.conversation import (
     ActiveEvaluators,
     ConversationEvaluation,
@@ -39,9 +40,11 @@ from otel_agentic.judges.chat_models import same_models
 from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring import MatchedConversation
+from otel_agentic.scoring.criteria import CORRECT, fingerprint, texts_of
 from otel_agentic.store.annotations import annotated_since, load_labels, load_verdicts, save_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.criteria import FurtherCriterion, save_further_results
 from otel_agentic.store.judges import DuckDbBudget, models_of
 from otel_agentic.store.queries.scores import changed_scores, stored_outcomes, waiting_for_judge
 from otel_agentic.store.results import raise_ratios
@@ -117,6 +120,7 @@ class EvaluationRunner:
         evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
         *,
         matching: MatchingSettings = MatchingSettings(),  # noqa: B008 — frozen
+        further: Sequence[str] = (),
         listener: EvaluationListener = EvaluationListener(),  # noqa: B008 — it has no state
     ) -> None:
         self.store = store
@@ -126,6 +130,7 @@ class EvaluationRunner:
         self._listener = listener
         self._sampling = sampling
         self._matching = matching
+        self._further = further
         self._truth: Truth | None = None
         self._saved_ids: frozenset[str] = frozenset()
         #: The truth of the current evaluation, or of the last one.
@@ -262,6 +267,26 @@ class EvaluationRunner:
         """Resolves criteria on metrics of all evaluators."""
         return MetricCriteria(evaluators=self.installed, settings=self._evaluators)
 
+    @cached_property
+    def further(self) -> tuple[FurtherCriterion, ...]:
+        """The criteria that have results and windows of their own.
+
+        Raises:
+            UsageError: a criterion is malformed, or reads a metric that is unknown or not computed.
+            PluginError: an evaluator does not load.
+        """
+        return tuple(map(self._further_criterion, self._further))
+
+    def _further_criterion(self, name: str) -> FurtherCriterion:
+        parts = self.criteria.stored(texts_of(name, self._settings))
+        for part in parts:
+            left_out = set(part.names) - self.configured
+            if left_out and not (part.criterion.of_case or part.criterion.optional):
+                raise UsageError(
+                    f"windows.criteria: {name!r} reads {', '.join(sorted(left_out))}, which evaluators.metrics leaves out; add it there"
+                )
+        return FurtherCriterion(name=name, criteria=fingerprint(name, self._settings), parts=parts)
+
     def evaluate(
         self,
         truth: Truth,
@@ -306,9 +331,15 @@ class EvaluationRunner:
                 part = changed_scores(con, evaluation_id, scored, request.again) if request.again else list(scored)
                 part = with_restated(con, part, restated, name)
             now_ns = self.store.clock()
-            self.store.write(
-                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
+            save = partial(
+                save_scores,
+                evaluation_id=evaluation_id,
+                scored=part,
+                now_ns=now_ns,
+                evaluation=name,
+                criteria=fingerprint(CORRECT, self._settings),
             )
+            self.store.write(partial(self._save, save, part, name))
             summary.add(part, restated, unchanged=len(scored) - len(part))
             on_scored(part, restated)
             report(part)
@@ -329,11 +360,18 @@ class EvaluationRunner:
             for scored in map(sample.marked, judge_run.evaluated(keys, match, evaluation.dialogue)):
                 saved(scored)
             for scored in self._lacking_scores(truth, request.lacking, evaluation, judge_run, stop):
-                self.store.write(partial(save_lacking, scored=scored, now_ns=self.store.clock()))
+                save = partial(save_lacking, scored=scored, now_ns=self.store.clock())
+                self.store.write(partial(self._save, save, scored, name))
                 summary.metrics.caught_up += len(scored)
                 report(scored)
         summary.tally = judge_run.tally
         return summary
+
+    def _save(self, save: Callable[[Connection], None], scored: Sequence[Scored], name: str, con: Connection) -> None:
+        """Save scores of the named evaluation, and the results by further criteria that follow from them."""
+        save(con)
+        if name == DEFAULT:
+            save_further_results(con, [item.conversation.key for item in scored], self.further)
 
     def _lacking_scores(
         self,

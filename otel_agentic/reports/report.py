@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.conversations import id_reuse_of, iso, wrong_clocks_of
-from otel_agentic.reports.criteria import CORRECT, outcomes_by, rule
+from otel_agentic.reports.criteria import outcomes_by, rule
 from otel_agentic.reports.judge_report import JudgeReport
 from otel_agentic.reports.metric_summary import summaries_of
 from otel_agentic.reports.objectives import objectives_report
 from otel_agentic.results import reports as results
 from otel_agentic.results.reports import GroupRates, MetricSummary, Rate, RatesAtK, Report, ReportGroup, Sides
+from otel_agentic.scoring.criteria import CORRECT, fingerprint
 from otel_agentic.scoring.model import banded
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats import (
@@ -128,7 +129,7 @@ class ReportRequest(Selection):
         parsed = None if self.window is None else parse_window(self.window)
         with engine.store.read() as con:
             scored = scored_conversations(con, self)
-        scored = outcomes_by(engine, scored, self.criteria[0], self)
+        scored = outcomes_by(engine, scored, self.criteria[0])
         if parsed is not None and parsed.width_ns is not None:
             scored = within(engine, scored, parsed.width_ns, self.until_ns)
         by, compared = ("agent", *(self.by or ())), self.compared
@@ -231,13 +232,13 @@ def comparison_of(
         before, after = (attempts_of(member for member in side if _key(member) not in common) for side in (a, b))
         if not (before.n and after.n):
             without = [compared.a] * (not before.n) + [compared.b] * (not after.n)
-            missing.append(results.UncomparedGroup(**asdict(key), without=without))
+            missing.append(results.UncomparedGroup(**_fields_of(key), without=without))
             continue
         comparison = compare(before, after, k, level=settings.level, prior=settings.prior)
         left_out = (comparison.only_a, comparison.only_b) if comparison.method == "paired" else (0, 0)
         groups.append(
             results.ComparedGroup(
-                **asdict(key),
+                **_fields_of(key),
                 n=Sides(a=before.n, b=after.n),
                 c=Sides(a=before.c, b=after.c),
                 method=comparison.method,
@@ -297,11 +298,16 @@ def tier_bases(
     removed = []
     if engine.store.evaluation == DEFAULT:  # removed attempts are counted only for the default evaluation
         with engine.store.read() as con:
-            removed = removed_attempts(con)
+            removed = removed_attempts(con, fingerprint(CORRECT, engine.settings.scoring))
         if selection.until_ns is not None:
             removed = [attempts for attempts in removed if attempts.last_ns < selection.until_ns]
     since_ns = engine.settings.slo.since_ns
     return {key: claim_basis(key, members, removed=removed, since_ns=since_ns) for key, members in groups.items()}
+
+
+def _fields_of(key: GroupKey) -> dict[str, str | None]:
+    """Return the fields of a key in a result; the report itself names the criterion."""
+    return {name: value for name, value in asdict(key).items() if name not in {"criterion", "criteria"}}
 
 
 def rates_of(
@@ -321,7 +327,7 @@ def rates_of(
         **further: the fields of the type that are not rates.
     """
     return kind(
-        **asdict(summary.key),
+        **_fields_of(summary.key),
         window=window,
         n=summary.n,
         c=summary.c,

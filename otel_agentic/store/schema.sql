@@ -395,6 +395,8 @@ CREATE TABLE windows (
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
+    criteria VARCHAR NOT NULL DEFAULT '', -- the criteria that this name meant, empty where it says it all
     tag VARCHAR, -- case tag; null for the whole
     "window" VARCHAR NOT NULL, -- width such as 1h, 24h, 7d, or n200: the newest 200 conversations
     "end" TIMESTAMP_NS NOT NULL, -- end of the window, inclusive
@@ -415,7 +417,7 @@ CREATE TABLE windows (
     pass_pow_k_upper DOUBLE, -- upper bound
     lower_bound DOUBLE, -- pass rate if all not evaluated failed
     upper_bound DOUBLE, -- pass rate if all not evaluated passed
-    tier VARCHAR NOT NULL, -- deployment tier claimed as of the end, from all conversations of the version up to then (see slo.since), not of this window alone
+    tier VARCHAR NOT NULL, -- deployment tier claimed as of the end, from all conversations of the version up to then (see slo.since), not of this window alone; only the criterion correct claims one, and others have insufficient_evidence
     leaning VARCHAR, -- tier that the point estimates of this window lean to; it claims nothing; null where they are undefined
     revision INTEGER NOT NULL, -- 1-based; a restated window counts up
     computed_at TIMESTAMP_NS NOT NULL -- when
@@ -536,13 +538,15 @@ CREATE TABLE judge_anchors (
     frozen_at TIMESTAMP_NS NOT NULL -- when
 );
 
--- One row is an agent in one version, environment and service: a subject of rates. Numbers make counting quick.
+-- One row is an agent in one version, environment and service, by one criterion: a subject of rates. Numbers make counting quick.
 CREATE TABLE subjects (
     subject INTEGER NOT NULL, -- its number
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
-    service VARCHAR -- service.name
+    service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
+    criteria VARCHAR NOT NULL DEFAULT '' -- the criteria that this name meant, empty where it says it all: outcomes of different ones are never counted together
 );
 
 -- One row is the number of a case that a result names.
@@ -552,16 +556,18 @@ CREATE TABLE result_cases (
     case_id VARCHAR NOT NULL -- case id
 );
 
--- One row is a closed conversation with its newest score: the conversation revision that was scored last. A conversation whose newest revision is not scored yet has none, and neither has one that dissolved into others.
+-- One row is a closed conversation with its newest outcome by one criterion: the conversation revision that was scored last. A conversation whose newest revision is not scored yet has none, and neither has one that dissolved into others.
 CREATE TABLE results (
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision that was scored
     evaluation_id VARCHAR NOT NULL, -- evaluation
-    subject INTEGER NOT NULL, -- number of agent, version, environment and service in `subjects`
+    subject INTEGER NOT NULL, -- number of agent, version, environment, service and criterion in `subjects`
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- agent version
     service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- as in `subjects`
+    criteria VARCHAR NOT NULL DEFAULT '', -- as in `subjects`
     ended_at TIMESTAMP_NS NOT NULL, -- end of its last event, as sent
     window_time TIMESTAMP_NS NOT NULL, -- when it counts, as in `conversations`
     closed_by VARCHAR, -- end_mark, end_of_input or idle
@@ -583,7 +589,7 @@ CREATE TABLE results (
 
 -- One row counts evaluated results that retention removed: claims about an agent version count from its first conversation.
 CREATE TABLE removed_attempts (
-    subject INTEGER NOT NULL, -- number of agent, version, environment and service in `subjects`
+    subject INTEGER NOT NULL, -- number of agent, version, environment, service and criterion in `subjects`
     case_no INTEGER, -- number of the case in `result_cases`, null for conversations without a case
     tags VARCHAR[] NOT NULL, -- tags of the case
     n BIGINT NOT NULL, -- conversations that passed or failed
@@ -605,6 +611,8 @@ CREATE TABLE monitors (
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- as in `windows`
+    criteria VARCHAR NOT NULL DEFAULT '', -- as in `windows`
     objective VARCHAR NOT NULL, -- name of the objective
     k INTEGER NOT NULL, -- the k of pass^k
     target DOUBLE NOT NULL, -- pass^k that is promised

@@ -186,11 +186,17 @@ def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str 
 
 
 def save_scores(
-    con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int, *, evaluation: str = DEFAULT
+    con: DuckDBPyConnection,
+    evaluation_id: str,
+    scored: Sequence[Scored],
+    now_ns: int,
+    *,
+    evaluation: str = DEFAULT,
+    criteria: str = "",
 ) -> None:
     """Write scores under an evaluation, superseding older scores of the conversations under the same evaluation name.
 
-    Scores under the default evaluation also replace the results of these conversations.
+    Scores under the default evaluation also replace the results of these conversations; `criteria` are the deciding ones.
     """
     if not scored:
         return
@@ -233,7 +239,7 @@ def save_scores(
     rows = [row for item in scored for row in _core_rows(item, evaluation_id, evaluation)]
     _insert_rows(con, [*rows, *_metric_rows(measured)])
     if evaluation == DEFAULT:
-        save_results(con, evaluation_id, scored)
+        save_results(con, evaluation_id, scored, criteria)
 
 
 def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:

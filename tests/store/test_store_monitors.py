@@ -33,7 +33,7 @@ def scored(store: Store) -> Store:
     """A store with results of two groups."""
 
     def write(con: DuckDBPyConnection) -> None:
-        con.execute("INSERT INTO subjects VALUES (1, 'clerk', NULL, 'a', 'shop'), (2, NULL, '2', '', NULL)")
+        con.execute("INSERT INTO subjects VALUES (1, 'clerk', NULL, 'a', 'shop', 'correct', ''), (2, NULL, '2', '', NULL, 'correct', '')")
         columns = list(zip(*RESULTS, strict=True))
         names = ("subject", "window_time", "environment", "conversation_id", "outcome", "case_no")
         same = {"revision": 1, "evaluation_id": "e", "tags": (), "sample_ratio": 1.0}

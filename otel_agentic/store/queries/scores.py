@@ -342,23 +342,24 @@ SELECT
     s.position, s.tool_name, s.parameter
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE s.name IN (SELECT unnest($names)) AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+SEMI JOIN requested USING (environment, conversation_id)
+WHERE s.name IN (SELECT unnest($names)) AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded
     AND NOT (s.name = 'agentic.answer' AND s.target = 'turn')
 ORDER BY ALL
 """  # noqa: S608 — a constant of our own
 
 
 def scores_by_conversation(
-    con: DuckDBPyConnection, selection: Selection, names: Sequence[str]
+    con: DuckDBPyConnection, keys: Iterable[Key], names: Sequence[str]
 ) -> dict[Key, list[MetricScore]]:
-    """Return the newest scores of some metrics (full names), without explanations, by conversation.
+    """Return the newest scores of some metrics (full names), without explanations, of each conversation that has one.
 
     `agentic.answer` is the score of the conversation's criterion, not those of its turns.
     """
     scores: dict[Key, list[MetricScore]] = {}
-    for environment, conversation_id, *fields in con.execute(
-        _BY_CONVERSATION, {"names": list(names), **bounds(selection)}
-    ).fetchall():
+    for environment, conversation_id, *fields in rows_with(
+        con, key_columns(keys), _BY_CONVERSATION, {"names": list(names)}
+    ):
         scores.setdefault((environment, conversation_id), []).append(_score(fields))
     return scores
 
