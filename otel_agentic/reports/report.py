@@ -36,6 +36,7 @@ from otel_agentic.stats.cluster import INTERVAL_METHOD as BOOTSTRAP
 from otel_agentic.stats.cluster import collapsed, with_bootstrap
 from otel_agentic.stats.compare import Difference, compare
 from otel_agentic.store.connection import DEFAULT
+from otel_agentic.store.criteria import scored_otherwise
 from otel_agentic.store.queries.conversations import scored_conversations
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text
@@ -473,7 +474,7 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     has_objectives = engine.settings.slo.objectives and engine.store.evaluation == DEFAULT
     return Report(
         evaluation=engine.store.evaluation,
-        criteria=[results.CriterionRule(name=name, rule=rule(engine, name)) for name in criteria],
+        criteria=[_criterion(engine, name, request) for name in criteria],
         groups=[
             _group(
                 summary,
@@ -498,6 +499,14 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
         matched_by_text=results.TextMatches(matched=by_text, suggested=suggested) if by_text or suggested else None,
         objectives=objectives_report(engine, request.agent) if has_objectives else None,
     )
+
+
+def _criterion(engine: Engine, name: str, request: ReportRequest) -> results.CriterionRule:
+    otherwise = 0
+    if name == CORRECT and engine.store.evaluation == DEFAULT:
+        with engine.store.read() as con:
+            otherwise = scored_otherwise(con, request, fingerprint(CORRECT, engine.settings.scoring))
+    return results.CriterionRule(name=name, rule=rule(engine, name), scored_otherwise=otherwise or None)
 
 
 def _summaries(

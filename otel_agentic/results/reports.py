@@ -391,10 +391,14 @@ class TextMatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionRule:
-    """A criterion of a report, and its conditions as part of a sentence."""
+    """A criterion of a report, and its conditions as part of a sentence.
+
+    `scored_otherwise` is the number of conversations whose outcome is still by other conditions.
+    """
 
     name: str
     rule: str
+    scored_otherwise: int | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from otel_agentic.evaluators.criteria import StoredCriterion, combined
 from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.store.queries.scores import scores_by_conversation
 from otel_agentic.store.results import NEW_SUBJECTS, SAME_AGENT, SUBJECT_COLUMNS, note
-from otel_agentic.store.table import Key, key_columns, rows_with
+from otel_agentic.store.table import BOUNDS, Key, Selection, bounds, key_columns, rows_with
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -38,6 +38,13 @@ JOIN subjects s ON {SAME_AGENT.format("r")} AND s.criterion = w.criterion AND s.
 WHERE r.criterion = '{CORRECT}'
 ORDER BY r.window_time, r.environment, r.conversation_id, w.criterion
 RETURNING epoch_ns(window_time), closed_by
+"""  # noqa: S608 — the same
+
+
+_OTHERWISE: Final = f"""
+SELECT count(*)
+FROM results r JOIN conversations c USING (environment, conversation_id, revision)
+WHERE r.criterion = '{CORRECT}' AND r.criteria <> $criteria AND NOT c.superseded AND {BOUNDS}
 """  # noqa: S608 — the same
 
 
@@ -76,3 +83,9 @@ def save_further_results(con: DuckDBPyConnection, keys: Collection[Key], further
     rows_with(con, {name: columns[name] for name in SUBJECT_COLUMNS}, NEW_SUBJECTS, fetch=False)
     inserted = ("environment", "conversation_id", "criterion", "criteria", "outcome", "reason")
     note(con, rows_with(con, {name: columns[name] for name in inserted}, _INSERT))
+
+
+def scored_otherwise(con: DuckDBPyConnection, selection: Selection, criteria: str) -> int:
+    """Return how many conversations have a result by other deciding criteria than these."""
+    ((count,),) = con.execute(_OTHERWISE, {"criteria": criteria, **bounds(selection)}).fetchall()
+    return int(count)

@@ -38,7 +38,7 @@ KINDS = {
     "histogram": "histogram",
 }
 SUBJECT = {names.GEN_AI_AGENT_NAME, names.DEPLOYMENT_ENVIRONMENT_NAME, names.SUBJECT_SERVICE_NAME}
-WINDOWED = SUBJECT | {names.WINDOW}
+WINDOWED = SUBJECT | {names.WINDOW, names.CRITERION}
 ESTIMATED = WINDOWED | {names.ESTIMATOR}
 #: What each point must carry; all else is among `MAY`.
 MUST: dict[str, set[str]] = {
@@ -51,7 +51,7 @@ MUST: dict[str, set[str]] = {
     "agentic.tool_correctness.ratio": WINDOWED | {names.TOOL_DIMENSION},
     "agentic.coverage.ratio": WINDOWED,
     "agentic.window.conversations": WINDOWED | {names.OUTCOME},
-    "agentic.tier.status": SUBJECT | {names.TIER},
+    "agentic.tier.status": SUBJECT | {names.TIER, names.CRITERION},
     "agentic.evaluation.conversations": SUBJECT | {names.OUTCOME, names.REVISION},
     "agentic.evaluation.turns": SUBJECT | {names.OUTCOME},
     "agentic.evaluation.tool_calls": SUBJECT | {names.GEN_AI_TOOL_NAME, names.TOOL_FAULT},
@@ -66,7 +66,7 @@ MUST: dict[str, set[str]] = {
     "agentic.ingest.late_spans": set(),
     "agentic.telemetry.groups_dropped": set(),
     "agentic.conversations.open": set(),
-    "agentic.slo.e_value": SUBJECT | {names.K, names.OBJECTIVE},
+    "agentic.slo.e_value": SUBJECT | {names.K, names.OBJECTIVE, names.CRITERION},
     "agentic.judge.cost": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL},
     "agentic.judge.cache.requests": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL, names.RESULT},
     "agentic.collector.ready": set(),

@@ -216,8 +216,15 @@ def title(groups: Sequence[Group]) -> str:
 
 
 def criterion_notes(report: Report) -> list[str]:
-    """Return which criteria decide, one line per criterion of the report."""
-    return [f"{item.name} means: {item.rule}" for item in report.criteria if item.rule != item.name]
+    """Return which criteria decide, one line per criterion of the report, and how many outcomes are by other criteria."""
+    rules = [f"{item.name} means: {item.rule}" for item in report.criteria if item.rule != item.name]
+    otherwise = [
+        f"warning: {plural(item.scored_otherwise, 'conversation')} of these {'was' if item.scored_otherwise == 1 else 'were'} "
+        "scored by other criteria; run `otel-agentic evaluate` to score by the current ones"
+        for item in report.criteria
+        if item.scored_otherwise
+    ]
+    return [*rules, *otherwise]
 
 
 def name_of(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
