@@ -231,93 +231,6 @@ CREATE TABLE evaluations (
     evaluator_version VARCHAR -- version of the evaluator, null for an evaluation of the core scores
 );
 
--- One row is the match of a conversation with a case.
-CREATE TABLE matches (
-    evaluation_id VARCHAR NOT NULL, -- evaluation
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- conversation revision
-    dataset VARCHAR, -- case
-    case_id VARCHAR, -- case, null when unmatched or ambiguous
-    case_version VARCHAR, -- case version
-    method VARCHAR, -- case_id, labels_file, exact_queries, first_query or text
-    confidence DOUBLE, -- 0 to 1
-    reason VARCHAR, -- unmatched or ambiguous
-    candidates VARCHAR[] NOT NULL, -- cases that fitted equally
-    warning VARCHAR, -- why the ground truth looks wrong
-    suggested_dataset VARCHAR, -- case that the text of an unmatched conversation suggests
-    suggested_case_id VARCHAR, -- same; it counts for nothing until a label confirms it
-    suggested_confidence DOUBLE, -- probability that the suggestion is right, 0 to 1
-    suggested_margin DOUBLE -- how far the next case is behind in similarity, 0 to 1
-);
-
--- One row is the outcome of a conversation revision under an evaluation.
-CREATE TABLE conversation_scores (
-    evaluation_id VARCHAR NOT NULL, -- evaluation
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- conversation revision
-    evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
-    superseded BOOLEAN NOT NULL, -- true when a newer score of the same evaluation name replaced it
-    dataset VARCHAR, -- case
-    case_id VARCHAR, -- case
-    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
-    reason VARCHAR, -- why it failed or was not evaluated
-    outcome_source VARCHAR NOT NULL, -- computed, or the source of the verdict that sets it: adjudication, labels, case, annotators or event
-    computed_outcome VARCHAR NOT NULL, -- outcome by turns and tools, regardless of labels
-    computed_reason VARCHAR, -- why
-    answer_outcome VARCHAR NOT NULL, -- outcome by answers alone
-    tool_outcome VARCHAR NOT NULL, -- outcome by tools alone
-    both_outcome VARCHAR NOT NULL, -- outcome by answers and tools
-    match_method VARCHAR, -- how the case was found
-    warning VARCHAR, -- why the ground truth looks wrong
-    missing_outputs VARCHAR[] NOT NULL, -- expected outputs that no answer contains
-    explanation VARCHAR NOT NULL, -- one sentence
-    scored_at TIMESTAMP_NS NOT NULL, -- when
-    case_version VARCHAR, -- case version, null when unmatched
-    partial BOOLEAN, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
-    sample_ratio DOUBLE, -- share of conversations evaluated when it was scored
-    criteria JSON, -- deciding criteria, a list: name, outcome, reason
-    metrics_at TIMESTAMP_NS, -- when scores of evaluators were last stored for it, null if never
-    known_failure VARCHAR, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
-    pass_probability DOUBLE -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
-);
-
--- One row is the outcome of a turn.
-CREATE TABLE turn_scores (
-    evaluation_id VARCHAR NOT NULL, -- evaluation
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- conversation revision
-    turn_index INTEGER NOT NULL, -- turn
-    case_turn_index INTEGER, -- turn of the case that it was aligned with
-    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
-    reason VARCHAR, -- why
-    answer_score DOUBLE, -- 0 to 1, null when no answer was judged; kept where the judge is unsure (answer_reason judge_unsure)
-    answer_outcome VARCHAR NOT NULL, -- outcome by the answer
-    tool_outcome VARCHAR, -- outcome by the tools, null when none are expected
-    explanation VARCHAR NOT NULL, -- one sentence
-    answer_reason VARCHAR -- why the answer failed or was not evaluated; null for a pass
-);
-
--- One row is the tool correctness of one expectation.
-CREATE TABLE tool_scores (
-    evaluation_id VARCHAR NOT NULL, -- evaluation
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- conversation revision
-    turn_index INTEGER, -- turn, null for an expectation on the whole conversation
-    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
-    reason VARCHAR, -- why
-    overall DOUBLE, -- weighted mean of the dimensions that apply, null when none does
-    selection DOUBLE, -- were the right tools called; null when it does not apply
-    parameters DOUBLE, -- were they given the right parameters; null when it does not apply
-    sequence DOUBLE, -- were they called in the right order; null when it does not apply
-    utilization DOUBLE, -- were their results used; null when it does not apply or is not known
-    evidence JSON, -- by dimension, one record a call of which something is known: which value was found where; read by v_tool_evidence
-    explanation VARCHAR NOT NULL -- one sentence
-);
-
 -- One row is a fault of one call.
 CREATE TABLE tool_faults (
     evaluation_id VARCHAR NOT NULL, -- evaluation
@@ -342,7 +255,7 @@ CREATE TABLE tool_faults (
     effect VARCHAR -- read or write: what the tool does, by `effects` of the case or the settings
 );
 
--- One row is a named score of any evaluator.
+-- One row is a named score of any evaluator: the only table of scores. The core scores are `agentic.conversation`, `agentic.answer`, `agentic.tool.overall`, the criteria, the tool dimensions and the calls at fault.
 CREATE TABLE scores (
     evaluation_id VARCHAR NOT NULL, -- evaluation: of the core scores, or of one evaluator
     environment VARCHAR NOT NULL, -- conversation
@@ -354,7 +267,7 @@ CREATE TABLE scores (
     value DOUBLE, -- score, null without one
     label VARCHAR, -- label: pass, fail or not_evaluated in a core score, one of the metric's in any other; null where there is only a value, or none
     explanation VARCHAR, -- one sentence
-    evaluator VARCHAR, -- evaluator; core for outcomes, answers, tool dimensions and calls at fault
+    evaluator VARCHAR NOT NULL, -- evaluator; core for outcomes, answers, tools and calls at fault
     evaluator_version VARCHAR, -- version of the evaluator; of core scores the evaluation id
     position INTEGER, -- position of the call in its turn, 0-based; null unless the score is of a call
     tool_name VARCHAR, -- tool that the score is about, where it is about one
@@ -363,7 +276,18 @@ CREATE TABLE scores (
     details JSON, -- further results of the evaluator, null without any
     score_id VARCHAR, -- hash of evaluation, conversation revision, position and name: the same input gives the same id; agentic.evaluation.id of its event
     evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
-    superseded BOOLEAN DEFAULT false -- true when a newer revision, or a newer score of the same evaluation name, replaced it
+    superseded BOOLEAN NOT NULL DEFAULT false, -- true when a newer revision, or a newer score of the same evaluation name, replaced it
+    scored_at TIMESTAMP_NS NOT NULL, -- when
+    fail_reason VARCHAR, -- why a conversation, an answer or tools failed; null in other scores
+    dataset VARCHAR, -- of a conversation: dataset of the case that it was compared with
+    case_id VARCHAR, -- of a conversation: that case
+    case_version VARCHAR, -- of a conversation: the version of that case
+    sample_ratio DOUBLE, -- of a conversation: share of conversations evaluated when it was scored
+    metrics_at TIMESTAMP_NS, -- of a conversation: when scores of evaluators were last stored for it, null if never
+    selection DOUBLE, -- of `agentic.tool.overall`: its dimension of this name, null when it does not apply
+    parameters DOUBLE, -- same
+    sequence DOUBLE, -- same
+    utilization DOUBLE -- same
 );
 
 -- One row is the answer of a judge to one question; the table is also the cache, and the basis of the budget.
@@ -699,6 +623,101 @@ CREATE TABLE instance (
     instance_id VARCHAR NOT NULL, -- service.instance.id of emitted telemetry, unless emit.instance_id is set
     created_at TIMESTAMP_NS NOT NULL -- when the name was created
 );
+
+-- One row is the match of a conversation with a case.
+CREATE VIEW matches AS
+SELECT
+    evaluation_id, -- evaluation
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- conversation revision
+    dataset, -- case
+    case_id, -- case, null when unmatched or ambiguous
+    case_version, -- case version
+    details ->> 'match_method' AS method, -- case_id, labels_file, exact_queries, first_query or text
+    (details ->> 'match_confidence')::DOUBLE AS confidence, -- 0 to 1
+    details ->> 'match_reason' AS reason, -- unmatched or ambiguous
+    coalesce(from_json(details -> 'candidates', '["VARCHAR"]'), []) AS candidates, -- cases that fitted equally
+    details ->> 'warning' AS warning, -- why the ground truth looks wrong
+    details ->> 'suggested_dataset' AS suggested_dataset, -- case that the text of an unmatched conversation suggests
+    details ->> 'suggested_case_id' AS suggested_case_id, -- same; it counts for nothing until a label confirms it
+    (details ->> 'suggested_confidence')::DOUBLE AS suggested_confidence, -- probability that the suggestion is right, 0 to 1
+    (details ->> 'suggested_margin')::DOUBLE AS suggested_margin -- how far the next case is behind in similarity, 0 to 1
+FROM scores
+WHERE name = 'agentic.conversation';
+
+-- One row is the outcome of a conversation revision under an evaluation.
+CREATE VIEW conversation_scores AS
+SELECT
+    evaluation_id, -- evaluation
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- conversation revision
+    evaluation, -- name of the evaluation
+    superseded, -- true when a newer score of the same evaluation name replaced it
+    dataset, -- case
+    case_id, -- case
+    label AS outcome, -- pass, fail or not_evaluated
+    coalesce(reason, fail_reason) AS reason, -- why it failed or was not evaluated
+    details ->> 'outcome_source' AS outcome_source, -- computed, or the source of the verdict that sets it: adjudication, labels, case, annotators or event
+    details ->> 'computed_outcome' AS computed_outcome, -- outcome by turns and tools, regardless of labels
+    details ->> 'computed_reason' AS computed_reason, -- why
+    details ->> 'answer_outcome' AS answer_outcome, -- outcome by answers alone
+    details ->> 'tool_outcome' AS tool_outcome, -- outcome by tools alone
+    details ->> 'both_outcome' AS both_outcome, -- outcome by answers and tools
+    details ->> 'match_method' AS match_method, -- how the case was found
+    details ->> 'warning' AS warning, -- why the ground truth looks wrong
+    coalesce(from_json(details -> 'missing_outputs', '["VARCHAR"]'), []) AS missing_outputs, -- expected outputs that no answer contains
+    coalesce(explanation, '') AS explanation, -- one sentence
+    scored_at, -- when
+    case_version, -- case version, null when unmatched
+    coalesce((details ->> 'partial')::BOOLEAN, false) AS partial, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
+    sample_ratio, -- share of conversations evaluated when it was scored
+    to_json([[key, details -> 'criteria' ->> key, details -> 'reasons' ->> key] for key in json_keys(details, '$.criteria')]) AS criteria, -- deciding criteria, a list: name, outcome, reason
+    metrics_at, -- when scores of evaluators were last stored for it, null if never
+    details ->> 'known_failure' AS known_failure, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
+    (details ->> 'pass_probability')::DOUBLE AS pass_probability -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
+FROM scores
+WHERE name = 'agentic.conversation';
+
+-- One row is the outcome of a turn.
+CREATE VIEW turn_scores AS
+SELECT
+    evaluation_id, -- evaluation
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- conversation revision
+    turn_index, -- turn
+    (details ->> 'case_turn_index')::INTEGER AS case_turn_index, -- turn of the case that it was aligned with
+    details ->> 'outcome' AS outcome, -- pass, fail or not_evaluated
+    details ->> 'reason' AS reason, -- why
+    coalesce(value, (details ->> 'answer_score')::DOUBLE) AS answer_score, -- 0 to 1, null when no answer was judged; kept where the judge is unsure (answer_reason judge_unsure)
+    label AS answer_outcome, -- outcome by the answer
+    details ->> 'tool_outcome' AS tool_outcome, -- outcome by the tools, null when none are expected
+    coalesce(explanation, '') AS explanation, -- one sentence
+    coalesce(reason, fail_reason) AS answer_reason -- why the answer failed or was not evaluated; null for a pass
+FROM scores
+WHERE name = 'agentic.answer' AND target = 'turn';
+
+-- One row is the tool correctness of one expectation.
+CREATE VIEW tool_scores AS
+SELECT
+    evaluation_id, -- evaluation
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- conversation revision
+    turn_index, -- turn, null for an expectation on the whole conversation
+    label AS outcome, -- pass, fail or not_evaluated
+    coalesce(reason, fail_reason) AS reason, -- why
+    value AS overall, -- weighted mean of the dimensions that apply, null when none does
+    selection, -- were the right tools called; null when it does not apply
+    parameters, -- were they given the right parameters; null when it does not apply
+    sequence, -- were they called in the right order; null when it does not apply
+    utilization, -- were their results used; null when it does not apply or is not known
+    details AS evidence, -- by dimension, one record a call of which something is known: which value was found where; read by v_tool_evidence
+    coalesce(explanation, '') AS explanation -- one sentence
+FROM scores
+WHERE name = 'agentic.tool.overall';
 
 -- Reliability of each agent, version and environment over all closed conversations.
 CREATE VIEW v_reliability AS
