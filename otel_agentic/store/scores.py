@@ -463,7 +463,7 @@ def _tool_scores(tools: ToolScore) -> Iterator[_CoreScore]:
     """Yield the score of an expectation, and that of each dimension that applies."""
     target: Target = "conversation" if tools.turn_index is None else "turn"
     key, explanation, dimensions = (tools.turn_index,), tools.explanation, tools.dimensions
-    columns = {
+    columns: dict[str, Any] = {
         "fail_reason": _fail_reason(tools.outcome, tools.reason),
         **{name: dimensions.get(name) for name in DIMENSIONS},
     }
