@@ -231,6 +231,26 @@ CREATE TABLE evaluations (
     evaluator_version VARCHAR -- version of the evaluator, null for an evaluation of the core scores
 );
 
+-- One row is the match of a conversation with a case.
+CREATE TABLE matches (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    dataset VARCHAR, -- case
+    case_id VARCHAR, -- case, null when unmatched or ambiguous
+    case_version VARCHAR, -- case version
+    method VARCHAR, -- case_id, labels_file, exact_queries, first_query or text
+    confidence DOUBLE, -- 0 to 1
+    reason VARCHAR, -- unmatched or ambiguous
+    candidates VARCHAR[] NOT NULL, -- cases that fitted equally
+    warning VARCHAR, -- why the ground truth looks wrong
+    suggested_dataset VARCHAR, -- case that the text of an unmatched conversation suggests
+    suggested_case_id VARCHAR, -- same; it counts for nothing until a label confirms it
+    suggested_confidence DOUBLE, -- probability that the suggestion is right, 0 to 1
+    suggested_margin DOUBLE -- how far the next case is behind in similarity, 0 to 1
+);
+
 -- One row is a fault of one call.
 CREATE TABLE tool_faults (
     evaluation_id VARCHAR NOT NULL, -- evaluation
@@ -267,7 +287,7 @@ CREATE TABLE scores (
     value DOUBLE, -- score, null without one
     label VARCHAR, -- label: pass, fail or not_evaluated in a core score, one of the metric's in any other; null where there is only a value, or none
     explanation VARCHAR, -- one sentence
-    evaluator VARCHAR NOT NULL, -- evaluator; core for outcomes, answers, tools and calls at fault
+    evaluator VARCHAR, -- evaluator; core for outcomes, answers, tools and calls at fault
     evaluator_version VARCHAR, -- version of the evaluator; of core scores the evaluation id
     position INTEGER, -- position of the call in its turn, 0-based; null unless the score is of a call
     tool_name VARCHAR, -- tool that the score is about, where it is about one
@@ -276,12 +296,19 @@ CREATE TABLE scores (
     details JSON, -- further results of the evaluator, null without any
     score_id VARCHAR, -- hash of evaluation, conversation revision, position and name: the same input gives the same id; agentic.evaluation.id of its event
     evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
-    superseded BOOLEAN NOT NULL DEFAULT false, -- true when a newer revision, or a newer score of the same evaluation name, replaced it
-    scored_at TIMESTAMP_NS NOT NULL, -- when
+    superseded BOOLEAN DEFAULT false, -- true when a newer revision, or a newer score of the same evaluation name, replaced it
+    scored_at TIMESTAMP_NS, -- when
     fail_reason VARCHAR, -- why a conversation, an answer or tools failed; null in other scores
     dataset VARCHAR, -- of a conversation: dataset of the case that it was compared with
     case_id VARCHAR, -- of a conversation: that case
     case_version VARCHAR, -- of a conversation: the version of that case
+    outcome_source VARCHAR, -- of a conversation: computed, or the source of the verdict that sets its label
+    computed_outcome VARCHAR, -- of a conversation: outcome regardless of such a verdict; of a turn: outcome by answer and tools
+    computed_reason VARCHAR, -- same: why it failed or was not evaluated
+    known_failure VARCHAR, -- of a conversation that the judge is unsure of: why it fails all the same
+    partial BOOLEAN, -- of a conversation: whether it failed while other required parts could not be evaluated
+    pass_probability DOUBLE, -- of a conversation: probability that it passes, by a calibrated judge of its answers
+    case_turn_index INTEGER, -- of a turn: turn of the case that it was aligned with
     sample_ratio DOUBLE, -- of a conversation: share of conversations evaluated when it was scored
     metrics_at TIMESTAMP_NS, -- of a conversation: when scores of evaluators were last stored for it, null if never
     selection DOUBLE, -- of `agentic.tool.overall`: its dimension of this name, null when it does not apply
@@ -624,28 +651,6 @@ CREATE TABLE instance (
     created_at TIMESTAMP_NS NOT NULL -- when the name was created
 );
 
--- One row is the match of a conversation with a case.
-CREATE VIEW matches AS
-SELECT
-    evaluation_id, -- evaluation
-    environment, -- conversation
-    conversation_id, -- conversation
-    revision, -- conversation revision
-    dataset, -- case
-    case_id, -- case, null when unmatched or ambiguous
-    case_version, -- case version
-    details ->> 'match_method' AS method, -- case_id, labels_file, exact_queries, first_query or text
-    (details ->> 'match_confidence')::DOUBLE AS confidence, -- 0 to 1
-    details ->> 'match_reason' AS reason, -- unmatched or ambiguous
-    coalesce(from_json(details -> 'candidates', '["VARCHAR"]'), []) AS candidates, -- cases that fitted equally
-    details ->> 'warning' AS warning, -- why the ground truth looks wrong
-    details ->> 'suggested_dataset' AS suggested_dataset, -- case that the text of an unmatched conversation suggests
-    details ->> 'suggested_case_id' AS suggested_case_id, -- same; it counts for nothing until a label confirms it
-    (details ->> 'suggested_confidence')::DOUBLE AS suggested_confidence, -- probability that the suggestion is right, 0 to 1
-    (details ->> 'suggested_margin')::DOUBLE AS suggested_margin -- how far the next case is behind in similarity, 0 to 1
-FROM scores
-WHERE name = 'agentic.conversation';
-
 -- One row is the outcome of a conversation revision under an evaluation.
 CREATE VIEW conversation_scores AS
 SELECT
@@ -659,9 +664,9 @@ SELECT
     case_id, -- case
     label AS outcome, -- pass, fail or not_evaluated
     coalesce(reason, fail_reason) AS reason, -- why it failed or was not evaluated
-    details ->> 'outcome_source' AS outcome_source, -- computed, or the source of the verdict that sets it: adjudication, labels, case, annotators or event
-    details ->> 'computed_outcome' AS computed_outcome, -- outcome by turns and tools, regardless of labels
-    details ->> 'computed_reason' AS computed_reason, -- why
+    outcome_source, -- computed, or the source of the verdict that sets it: adjudication, labels, case, annotators or event
+    computed_outcome, -- outcome by turns and tools, regardless of labels
+    computed_reason, -- why
     details ->> 'answer_outcome' AS answer_outcome, -- outcome by answers alone
     details ->> 'tool_outcome' AS tool_outcome, -- outcome by tools alone
     details ->> 'both_outcome' AS both_outcome, -- outcome by answers and tools
@@ -671,12 +676,12 @@ SELECT
     coalesce(explanation, '') AS explanation, -- one sentence
     scored_at, -- when
     case_version, -- case version, null when unmatched
-    coalesce((details ->> 'partial')::BOOLEAN, false) AS partial, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
+    partial, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
     sample_ratio, -- share of conversations evaluated when it was scored
     to_json([[key, details -> 'criteria' ->> key, details -> 'reasons' ->> key] for key in json_keys(details, '$.criteria')]) AS criteria, -- deciding criteria, a list: name, outcome, reason
     metrics_at, -- when scores of evaluators were last stored for it, null if never
-    details ->> 'known_failure' AS known_failure, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
-    (details ->> 'pass_probability')::DOUBLE AS pass_probability -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
+    known_failure, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
+    pass_probability -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
 FROM scores
 WHERE name = 'agentic.conversation';
 
@@ -688,9 +693,9 @@ SELECT
     conversation_id, -- conversation
     revision, -- conversation revision
     turn_index, -- turn
-    (details ->> 'case_turn_index')::INTEGER AS case_turn_index, -- turn of the case that it was aligned with
-    details ->> 'outcome' AS outcome, -- pass, fail or not_evaluated
-    details ->> 'reason' AS reason, -- why
+    case_turn_index, -- turn of the case that it was aligned with
+    computed_outcome AS outcome, -- pass, fail or not_evaluated
+    computed_reason AS reason, -- why
     coalesce(value, (details ->> 'answer_score')::DOUBLE) AS answer_score, -- 0 to 1, null when no answer was judged; kept where the judge is unsure (answer_reason judge_unsure)
     label AS answer_outcome, -- outcome by the answer
     details ->> 'tool_outcome' AS tool_outcome, -- outcome by the tools, null when none are expected

@@ -1,12 +1,12 @@
 """Scores in the store: evaluations, the scores of scoring itself and of all evaluators, and the faults of tools.
 
 The newest score of each conversation and evaluation counts; older ones are kept as superseded. The views
-`conversation_scores`, `turn_scores`, `tool_scores` and `matches` read rows of `scores`, the only table.
+`conversation_scores`, `turn_scores` and `tool_scores` read rows of `scores`, the only table of scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.scope import FailReason, NotEvaluatedReason, Outcome
+    from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Effect
 
 _REMEMBER: Final = """
@@ -96,7 +97,7 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
 _DELETE: Final = {
     table: f"DELETE FROM {table} t USING requested w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
     "AND t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
-    for table in ("scores", "tool_faults", "tool_counts")
+    for table in ("scores", "matches", "tool_faults", "tool_counts")
 }
 _NOTE: Final = """
 UPDATE scores s SET metrics_at = make_timestamp_ns($now) FROM requested w
@@ -107,12 +108,14 @@ WHERE s.name = 'agentic.conversation' AND s.environment = w.environment AND s.co
 CONVERSATION: Final = "agentic.conversation"
 ANSWER: Final = "agentic.answer"
 TOOLS: Final = "agentic.tool.overall"
-#: Fields of a conversation's score, and of a turn's, that are members of `details` in their rows unless they are empty.
-CONVERSATION_DETAILS: Final = (
-    "outcome_source", "computed_outcome", "computed_reason", "answer_outcome", "tool_outcome", "both_outcome",
-    "match_method", "match_confidence", "warning", "missing_outputs", "partial", "known_failure", "pass_probability",
+#: Fields of a conversation's score with a column, and those that are members of `details` unless they are empty.
+CONVERSATION_COLUMNS: Final = (
+    "dataset", "case_id", "case_version", "outcome_source", "computed_outcome", "computed_reason", "known_failure",
+    "partial", "pass_probability",
 )  # fmt: skip
-TURN_DETAILS: Final = ("case_turn_index", "outcome", "reason", "tool_outcome")
+CONVERSATION_DETAILS: Final = (
+    "answer_outcome", "tool_outcome", "both_outcome", "match_method", "match_confidence", "warning", "missing_outputs",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +214,7 @@ def save_scores(
     ((replaced,),) = rows_with(con, identity, _EARLIER, {"evaluation": evaluation})
     if replaced is not None:
         _replace(con, identity, evaluation, [CORE] * len(scored), _DELETE if replaced else ())
+    _insert_matches(con, identity, scored)
     core_rows = (row for item in scored for row in _core_rows(item, evaluation_id, evaluation, now_ns))
     _insert_rows(con, [*core_rows, *_metric_rows(measured)], now_ns)
     tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
@@ -232,6 +236,27 @@ def _replace(
     for statement in (*(_DELETE[table] for table in tables), _SUPERSEDE):
         parameters = {"evaluation": evaluation} if statement is _SUPERSEDE else None
         rows_with(con, requested, statement, parameters, fetch=False)
+
+
+def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
+    matches = [item.match for item in scored]
+    suggestions = [match.suggestion for match in matches]
+    case: Callable[[Match, str], Any] = lambda match, name: getattr(match.case, name) if match.case else None  # noqa: E731
+    Table(con, "matches").insert(
+        con,
+        {
+            **identity,
+            **fields_of(matches, "method", "confidence", "reason", "warning"),
+            "dataset": [case(match, "dataset") for match in matches],
+            "case_id": [case(match, "case_id") for match in matches],
+            "case_version": [case(match, "version") for match in matches],
+            "candidates": [list(match.candidates) for match in matches],
+            "suggested_dataset": [suggestion and suggestion.case.dataset for suggestion in suggestions],
+            "suggested_case_id": [suggestion and suggestion.case.case_id for suggestion in suggestions],
+            "suggested_confidence": [suggestion and suggestion.confidence for suggestion in suggestions],
+            "suggested_margin": [suggestion and suggestion.margin for suggestion in suggestions],
+        },
+    )
 
 
 #: The dimension that a fault lowers. A call that returned an error lowers none by itself, because the retry is scored.
@@ -414,11 +439,11 @@ def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
         score.reason,
         value=_VALUES[score.outcome],
         explanation=score.explanation,
-        details=_details_of(item),
+        details=_details_of(score),
     )
     columns = {
         "fail_reason": _fail_reason(score.outcome, score.reason),
-        **{name: getattr(score, name) for name in ("dataset", "case_id", "case_version")},
+        **{name: getattr(score, name) for name in CONVERSATION_COLUMNS},
         "sample_ratio": item.sample_ratio,
         "metrics_at": now_ns if item.metrics else None,
     }
@@ -445,18 +470,24 @@ def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
 
 
 def _turn_score(turn: TurnScore) -> _CoreScore:
-    is_open = turn.answer_outcome == "not_evaluated"
-    details = {name: getattr(turn, name) for name in TURN_DETAILS}
+    outcome, reason = turn.answer_outcome, turn.answer_reason
+    is_open = outcome == "not_evaluated"
     score = _core_score(
         ANSWER,
-        turn.answer_outcome,
-        turn.answer_reason,
+        outcome,
+        reason,
         value=None if is_open else turn.answer_score,
         explanation=turn.explanation,
         turn_index=turn.turn_index,
-        details=_present({**details, "answer_score": turn.answer_score if is_open else None}),
+        details=_present({"tool_outcome": turn.tool_outcome, "answer_score": turn.answer_score if is_open else None}),
     )
-    return "turn", (turn.turn_index,), score, {"fail_reason": _fail_reason(turn.answer_outcome, turn.answer_reason)}
+    columns = {
+        "fail_reason": _fail_reason(outcome, reason),
+        "computed_outcome": turn.outcome,
+        "computed_reason": turn.reason,
+        "case_turn_index": turn.case_turn_index,
+    }
+    return "turn", (turn.turn_index,), score, columns
 
 
 def _tool_scores(tools: ToolScore) -> Iterator[_CoreScore]:
@@ -519,29 +550,21 @@ def _fail_reason(outcome: Outcome, reason: str | None) -> str | None:
     return None if outcome == "not_evaluated" else reason
 
 
-def _details_of(item: Scored) -> Mapping[str, Any]:
-    """Return the deciding criteria, the fields of the score without a column, and the match."""
-    score, match, suggestion = item.score, item.match, item.match.suggestion
-    details: dict[str, Any] = {
-        "criteria": {criterion.name: criterion.outcome for criterion in score.criteria},
-        "reasons": {criterion.name: criterion.reason for criterion in score.criteria if criterion.reason},
-        **{name: getattr(score, name) for name in CONVERSATION_DETAILS},
-        "match_reason": match.reason,
-        "candidates": match.candidates,
-    }
-    if suggestion is not None:
-        details |= {
-            "suggested_dataset": suggestion.case.dataset,
-            "suggested_case_id": suggestion.case.case_id,
-            "suggested_confidence": suggestion.confidence,
-            "suggested_margin": suggestion.margin,
+def _details_of(score: ConversationScore) -> Mapping[str, Any]:
+    """Return the deciding criteria, and the fields of the score without a column."""
+    criteria = score.criteria
+    return _present(
+        {
+            "criteria": {criterion.name: criterion.outcome for criterion in criteria},
+            "reasons": {criterion.name: criterion.reason for criterion in criteria if criterion.reason},
+            **{name: getattr(score, name) for name in CONVERSATION_DETAILS},
         }
-    return _present(details)
+    )
 
 
 def _present(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that are neither None, false nor an empty sequence; a number of 0 is kept."""
-    return {name: value for name, value in details.items() if not (value is None or value is False or value == ())}
+    """Return the members that are neither None nor empty; a number of 0 is kept."""
+    return {name: value for name, value in details.items() if value is not None and value not in ((), {})}
 
 
 #: Conversations with a core score, and the evaluations of evaluators that have no final score for them.

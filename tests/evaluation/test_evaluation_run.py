@@ -146,7 +146,7 @@ def test_a_selection_scores_what_it_names(commands: Commands, chosen: dict[str, 
 
 def test_force_scores_again_what_has_a_score(evaluated: Engine) -> None:
     engine, commands = evaluated, Commands(evaluated)
-    untimed = "SELECT * EXCLUDE (scored_at) FROM scores ORDER BY ALL"
+    untimed = "SELECT * EXCLUDE (scored_at, metrics_at) FROM scores ORDER BY ALL"
     before, scores = contents(engine), rows(engine, untimed)
 
     assert 0 == commands.evaluate()["scored"]

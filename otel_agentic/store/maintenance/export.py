@@ -34,6 +34,7 @@ DAY: Final = "day.parquet"
 _OF_REVISION: Final = (
     "turns",
     "tool_calls",
+    "matches",
     "tool_faults",
     "tool_counts",
     "scores",

@@ -6,13 +6,13 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import Member, MetricScore
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.scores import ANSWER, CONVERSATION, CONVERSATION_DETAILS, TOOLS, TURN_DETAILS
+from otel_agentic.store.scores import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
 from otel_agentic.store.table import (
     BOUNDS,
     Key,
@@ -34,15 +34,14 @@ if TYPE_CHECKING:
 _STORED: Final = """
 SELECT
     environment, conversation_id, revision, s.name, s.turn_index, s.value, s.label, coalesce(s.reason, s.fail_reason),
-    coalesce(s.explanation, ''), s.details, s.dataset, s.case_id, s.case_version,
-    [s.selection, s.parameters, s.sequence, s.utilization]
+    coalesce(s.explanation, ''), s.details, s.case_turn_index, {columns}
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 SEMI JOIN requested USING (environment, conversation_id)
 WHERE s.evaluation_id = $id AND NOT CASE WHEN $current THEN s.superseded ELSE c.superseded END
     AND (s.name IN ('agentic.conversation', 'agentic.tool.overall') OR (s.name = 'agentic.answer' AND s.target = 'turn'))
 ORDER BY s.turn_index
-"""
+""".replace("{columns}", ", ".join(f"s.{name}" for name in (*CONVERSATION_COLUMNS, *DIMENSIONS)))
 _MODEL: Final = """
 SELECT model FROM judge_calls
 WHERE judge = $judge AND judge_version = $version AND model IS NOT NULL
@@ -87,66 +86,47 @@ def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
     return {(row[0], row[1]): from_row(Origin, row[2:]) for row in con.execute(_ORIGINS, bounds(selection)).fetchall()}
 
 
-class _Stored(NamedTuple):
-    """A row of a core score, its details parsed; `reason` is why it failed or was not evaluated."""
+class _Stored:
+    """A row of a core score. `columns` and `details` contain further fields of its class."""
 
-    environment: str
-    conversation_id: str
-    revision: int
-    name: str
-    turn_index: int
-    value: float | None
-    label: Outcome
-    reason: Any
-    explanation: str
-    details: Mapping[str, Any]
-    dataset: str | None
-    case_id: str | None
-    case_version: str | None
-    dimensions: Sequence[float | None]
-
-    @classmethod
-    def of(cls, row: Sequence[Any]) -> _Stored:
-        """Return a row of `_STORED`."""
-        stored = cls(*row)
-        return stored._replace(details=parse_json(row[9]) or {})
+    def __init__(self, row: Sequence[Any]) -> None:
+        """Read a row of `_STORED`."""
+        self.key: Key = (row[0], row[1])
+        (self.revision, self.name, self.turn_index, self.value, self.label, self.reason, self.explanation) = row[2:9]
+        self.details: Mapping[str, Any] = parse_json(row[9]) or {}
+        self.case_turn_index = row[10]
+        self.columns = dict(zip((*CONVERSATION_COLUMNS, *DIMENSIONS), row[11:], strict=True))
 
     def turn_score(self) -> TurnScore:
         """Return the score of a turn from the row of its answer."""
-        fields: dict[str, Any] = {name: self.details.get(name) for name in TURN_DETAILS}
         return TurnScore(
             turn_index=self.turn_index,
+            case_turn_index=self.case_turn_index,
+            outcome=self.columns["computed_outcome"],
+            reason=self.columns["computed_reason"],
             answer_score=self.details.get("answer_score", self.value),
             answer_outcome=self.label,
             answer_reason=self.reason,
+            tool_outcome=self.details.get("tool_outcome"),
             explanation=self.explanation,
-            **fields,
         )
 
     def tool_score(self) -> ToolScore:
         """Return the score of an expectation, without its faults."""
-        return ToolScore(
-            turn_index=self.turn_index,
-            outcome=self.label,
-            reason=self.reason,
-            overall=self.value,
-            dimensions=dict(zip(DIMENSIONS, self.dimensions, strict=True)),
-            faults=(),
-        )
+        dimensions = {name: self.columns[name] for name in DIMENSIONS}
+        return ToolScore(self.turn_index, self.label, self.reason, self.value, dimensions, faults=())
 
     def conversation_score(self, turns: Iterable[TurnScore], tools: Iterable[ToolScore]) -> ConversationScore:
         """Return the score of a conversation from its row, and the scores of its turns and expectations."""
         fields: dict[str, Any] = {name: self.details.get(name) for name in CONVERSATION_DETAILS}
-        fields |= {"missing_outputs": tuple(fields["missing_outputs"] or ()), "partial": bool(fields["partial"])}
+        fields |= {name: self.columns[name] for name in CONVERSATION_COLUMNS}
+        fields["missing_outputs"] = tuple(fields["missing_outputs"] or ())
         reasons = self.details.get("reasons", {})
         criteria = self.details.get("criteria", {}).items()
         return ConversationScore(
-            environment=self.environment,
-            conversation_id=self.conversation_id,
+            environment=self.key[0],
+            conversation_id=self.key[1],
             revision=self.revision,
-            dataset=self.dataset,
-            case_id=self.case_id,
-            case_version=self.case_version,
             outcome=self.label,
             reason=self.reason,
             explanation=self.explanation,
@@ -169,8 +149,8 @@ def stored_scores(
         current: the current score; otherwise that of the newest revision, even if another evaluation's is current.
     """
     stored: dict[Key, dict[str, list[_Stored]]] = {}
-    for row in map(_Stored.of, rows_with(con, key_columns(keys), _STORED, {"id": evaluation_id, "current": current})):
-        parts = stored.setdefault((row.environment, row.conversation_id), {CONVERSATION: [], ANSWER: [], TOOLS: []})
+    for row in map(_Stored, rows_with(con, key_columns(keys), _STORED, {"id": evaluation_id, "current": current})):
+        parts = stored.setdefault(row.key, {CONVERSATION: [], ANSWER: [], TOOLS: []})
         parts[row.name].append(row)
     return {
         key: parts[CONVERSATION][0].conversation_score(
