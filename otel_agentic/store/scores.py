@@ -83,14 +83,13 @@ WHERE evaluation = $evaluation
 #: One row: whether earlier core scores under the name are of this evaluation and revision, null without any.
 _EARLIER: Final = """
 SELECT bool_or(s.evaluation_id = w.evaluation_id AND s.revision = w.revision)
-FROM conversation_scores s JOIN requested w USING (environment, conversation_id)
-WHERE s.evaluation = $evaluation
+FROM conversation_scores s JOIN requested w USING (environment, conversation_id, evaluation)
 """
 #: Supersedes the scores of evaluators; also those of other evaluators for another revision, even if these do not run
 #: again.
 _SUPERSEDE: Final = """
 UPDATE scores s SET superseded = true FROM requested w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = w.evaluation
     AND NOT s.superseded AND (s.evaluator = w.evaluator OR s.revision <> w.revision)
 """
 #: A score of the same conversation revision under the same evaluation is replaced.
@@ -102,7 +101,7 @@ _DELETE: Final = {
 _NOTE: Final = """
 UPDATE scores s SET metrics_at = make_timestamp_ns($now) FROM requested w
 WHERE s.name = 'agentic.conversation' AND s.environment = w.environment AND s.conversation_id = w.conversation_id
-    AND s.revision = w.revision AND s.evaluation = $evaluation AND NOT s.superseded
+    AND s.revision = w.revision AND s.evaluation = w.evaluation AND NOT s.superseded
 """
 #: The names of core scores; the last one is of each expectation of tools.
 CONVERSATION: Final = "agentic.conversation"
@@ -201,19 +200,17 @@ def save_scores(
     if not scored:
         return
     measured = [item for scored_item in scored for item in scored_item.metrics]
-    restated = [item for item in measured if item.restated]
-    if restated:
-        identity = identity_of([item.evaluation_id for item in restated], [item.conversation for item in restated])
-        _replace(con, identity, evaluation, [item.evaluator.name for item in restated], ["scores"])
+    if restated := [item for item in measured if item.restated]:
+        _replace(con, _requested(restated), ["scores"])
     if not core:
         _insert_rows(con, _metric_rows(measured), now_ns)
-        identity = identity_of([evaluation_id] * len(measured), [item.conversation for item in measured])
-        rows_with(con, identity, _NOTE, {"evaluation": evaluation, "now": now_ns}, fetch=False)
+        rows_with(con, _requested(measured), _NOTE, {"now": now_ns}, fetch=False)
         return
     identity = identity_of([evaluation_id] * len(scored), [item.score for item in scored])
-    ((replaced,),) = rows_with(con, identity, _EARLIER, {"evaluation": evaluation})
+    requested = {**identity, "evaluation": [evaluation] * len(scored), "evaluator": [CORE] * len(scored)}
+    ((replaced,),) = rows_with(con, requested, _EARLIER)
     if replaced is not None:
-        _replace(con, identity, evaluation, [CORE] * len(scored), _DELETE if replaced else ())
+        _replace(con, requested, _DELETE if replaced else ())
     _insert_matches(con, identity, scored)
     core_rows = (row for item in scored for row in _core_rows(item, evaluation_id, evaluation, now_ns))
     _insert_rows(con, [*core_rows, *_metric_rows(measured)], now_ns)
@@ -224,18 +221,18 @@ def save_scores(
         save_results(con, evaluation_id, scored)
 
 
-def _replace(
-    con: DuckDBPyConnection,
-    identity: Mapping[str, list[Any]],
-    evaluation: str,
-    evaluators: Sequence[str],
-    tables: Iterable[str],
-) -> None:
-    """Delete the same scores of evaluators from tables, and supersede their earlier ones."""
-    requested = {**identity, "evaluator": list(evaluators)}
+def _requested(measured: Sequence[Measured]) -> dict[str, list[Any]]:
+    return {
+        **identity_of([item.evaluation_id for item in measured], [item.conversation for item in measured]),
+        "evaluation": [item.evaluation for item in measured],
+        "evaluator": [item.evaluator.name for item in measured],
+    }
+
+
+def _replace(con: DuckDBPyConnection, requested: Mapping[str, list[Any]], tables: Iterable[str]) -> None:
+    """Delete rows of the same evaluations and revisions from tables, and supersede earlier scores of the evaluators."""
     for statement in (*(_DELETE[table] for table in tables), _SUPERSEDE):
-        parameters = {"evaluation": evaluation} if statement is _SUPERSEDE else None
-        rows_with(con, requested, statement, parameters, fetch=False)
+        rows_with(con, requested, statement, fetch=False)
 
 
 def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
@@ -552,14 +549,11 @@ def _fail_reason(outcome: Outcome, reason: str | None) -> str | None:
 
 def _details_of(score: ConversationScore) -> Mapping[str, Any]:
     """Return the deciding criteria, and the fields of the score without a column."""
-    criteria = score.criteria
-    return _present(
-        {
-            "criteria": {criterion.name: criterion.outcome for criterion in criteria},
-            "reasons": {criterion.name: criterion.reason for criterion in criteria if criterion.reason},
-            **{name: getattr(score, name) for name in CONVERSATION_DETAILS},
-        }
-    )
+    reasons = {criterion.name: criterion.reason for criterion in score.criteria if criterion.reason}
+    return {
+        "criteria": {criterion.name: criterion.outcome for criterion in score.criteria},
+        **_present({"reasons": reasons, **{name: getattr(score, name) for name in CONVERSATION_DETAILS}}),
+    }
 
 
 def _present(details: Mapping[str, Any]) -> dict[str, Any]:

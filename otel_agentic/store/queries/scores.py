@@ -360,25 +360,16 @@ def scores_by_conversation(
     return scores
 
 
-#: Newest scores of closed conversations under an evaluation in which the judge failed or was not asked.
+#: Closed conversations whose newest score under an evaluation has a part for which the judge failed or was not asked.
 _UNSETTLED: Final = f"""
-WITH open AS (
-    SELECT evaluation_id, environment, conversation_id, revision FROM turn_scores
-    WHERE evaluation_id = $id
-        AND (reason IN (SELECT unnest($open)) OR answer_reason IN (SELECT unnest($open)))
-    UNION
-    SELECT evaluation_id, environment, conversation_id, revision FROM tool_scores
-    WHERE evaluation_id = $id AND reason IN (SELECT unnest($open))
-    UNION
-    SELECT evaluation_id, environment, conversation_id, revision FROM conversation_scores
-    WHERE evaluation_id = $id
-        AND (reason IN (SELECT unnest($open)) OR computed_reason IN (SELECT unnest($open)))
-)
 SELECT c.environment, c.conversation_id
 FROM conversations c
-JOIN conversation_scores s USING (environment, conversation_id, revision)
-SEMI JOIN open USING (evaluation_id, environment, conversation_id, revision)
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluation_id = $id AND {BOUNDS}
+SEMI JOIN (
+    SELECT environment, conversation_id, revision FROM scores
+    WHERE evaluation_id = $id AND NOT superseded
+        AND (reason IN (SELECT unnest($open)) OR computed_reason IN (SELECT unnest($open)))
+) s USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 #: Fields of a score that are compared with the stored one, in addition to those of its turns and tool expectations.
