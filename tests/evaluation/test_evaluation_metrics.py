@@ -484,7 +484,7 @@ def test_a_real_langchain_model_is_asked_with_the_rubric(stored: Stored) -> None
     )
 
 
-def test_a_listener_receives_stored_metric_scores(tmp_path: Path) -> None:
+def test_a_listener_receives_the_stored_scores_of_metrics(tmp_path: Path) -> None:
     questions: list[Measured] = []
 
     class Listener(EngineListener):

@@ -125,9 +125,8 @@ def test_a_score_loads_as_it_was_saved_and_the_views_show_it(store: Store, score
     for expected, row in zip(score.turns, turns, strict=True):
         assert {field.name: getattr(expected, field.name) for field in fields(TurnScore)}.items() <= row.items()
     for tool, row in zip(score.tools, tools, strict=True):
-        assert {**tool.dimensions, "outcome": tool.outcome, "reason": tool.reason, "overall": tool.overall} == {
-            name: row[name] for name in (*DIMENSIONS, "outcome", "reason", "overall")
-        }
+        columns = {"outcome": row["outcome"], "reason": row["reason"], "overall": row["overall"]}
+        assert tool == tool._replace(dimensions={name: row[name] for name in DIMENSIONS}, **columns)
         assert (tool.explanation, None) == (row["explanation"], row["evidence"])
 
 
