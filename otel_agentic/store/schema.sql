@@ -311,7 +311,7 @@ CREATE TABLE scores (
     case_turn_index INTEGER, -- of a turn: turn of the case that it was aligned with
     sample_ratio DOUBLE, -- of a conversation: share of conversations evaluated when it was scored
     metrics_at TIMESTAMP_NS, -- of a conversation: when scores of evaluators were last stored for it, null if never
-    selection DOUBLE, -- of `agentic.tool.overall`: its dimension of this name, null when it does not apply
+    selection DOUBLE, -- of `agentic.tool.overall`: this dimension, null when it does not apply
     parameters DOUBLE, -- same
     sequence DOUBLE, -- same
     utilization DOUBLE -- same
@@ -672,7 +672,7 @@ SELECT
     details ->> 'both_outcome' AS both_outcome, -- outcome by answers and tools
     details ->> 'match_method' AS match_method, -- how the case was found
     details ->> 'warning' AS warning, -- why the ground truth looks wrong
-    coalesce(from_json(details -> 'missing_outputs', '["VARCHAR"]'), []) AS missing_outputs, -- expected outputs that no answer contains
+    details ->> '$.missing_outputs[*]' AS missing_outputs, -- expected outputs that no answer contains
     coalesce(explanation, '') AS explanation, -- one sentence
     scored_at, -- when
     case_version, -- case version, null when unmatched

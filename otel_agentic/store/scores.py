@@ -430,7 +430,7 @@ _CoreScore = tuple[Target, tuple[int | str | None, ...], MetricScore, Mapping[st
 
 def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
     score = item.score
-    whole = _core_score(
+    total = _core_score(
         CONVERSATION,
         score.outcome,
         score.reason,
@@ -444,7 +444,7 @@ def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
         "sample_ratio": item.sample_ratio,
         "metrics_at": now_ns if item.metrics else None,
     }
-    yield "conversation", (), whole, columns
+    yield "conversation", (), total, columns
     for name, outcome, reason, explanation in score.annotated:
         if name in CASE_CRITERIA:
             value = _VALUES[outcome]

@@ -113,14 +113,14 @@ def test_a_score_loads_as_it_was_saved_and_the_views_show_it(store: Store, score
     assert score == replace(stored, tools=score.tools)
     assert score == with_faults(stored, score)
     assert {tools.turn_index: tools for tools in score.tools} == {tools.turn_index: tools for tools in stored.tools}
-    (whole,), turns, tools = _views(store)
+    (outcome_score,), turns, tools = _views(store)
     for field in fields(ConversationScore):
-        if field.name in whole and field.name not in {"missing_outputs", "criteria"}:
-            assert getattr(score, field.name) == whole[field.name], field.name
-    assert list(score.missing_outputs) == whole["missing_outputs"]
-    assert [list(criterion[:3]) for criterion in score.criteria] == parse_json(whole["criteria"])
+        if field.name in outcome_score and field.name not in {"missing_outputs", "criteria"}:
+            assert getattr(score, field.name) == outcome_score[field.name], field.name
+    assert list(score.missing_outputs) == outcome_score["missing_outputs"]
+    assert [list(criterion[:3]) for criterion in score.criteria] == parse_json(outcome_score["criteria"])
     assert (0.5, "default", False, None) == tuple(
-        whole[name] for name in ("sample_ratio", "evaluation", "superseded", "metrics_at")
+        outcome_score[name] for name in ("sample_ratio", "evaluation", "superseded", "metrics_at")
     )
     for expected, row in zip(score.turns, turns, strict=True):
         assert {field.name: getattr(expected, field.name) for field in fields(TurnScore)}.items() <= row.items()

@@ -402,7 +402,7 @@ def changed_scores(
 
 
 def _content(score: ConversationScore) -> tuple[Any, ...]:
-    """Return what is compared with a stored score."""
+    """Return the fields that are compared with a stored score."""
     tools = {tools.turn_index: (tools.outcome, tools.reason, tools.overall) for tools in score.tools}
     turns = {turn.turn_index: (turn.outcome, turn.reason, turn.answer_score) for turn in score.turns}
     return ([getattr(score, name) for name in _COMPARED], turns, tools)
