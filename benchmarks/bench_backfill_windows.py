@@ -44,12 +44,11 @@ FILL: Final = (
     FROM made
     """,
     """
-    INSERT INTO conversation_scores BY NAME
+    INSERT INTO scores BY NAME
     SELECT
         $evaluation AS evaluation_id, 'production' AS environment, 'c-' || i AS conversation_id, 1 AS revision,
-        false AS superseded, CASE WHEN wrong THEN 'fail' ELSE 'pass' END AS outcome, 'computed' AS outcome_source,
-        outcome AS computed_outcome, outcome AS answer_outcome, outcome AS tool_outcome, outcome AS both_outcome,
-        [] AS missing_outputs, '' AS explanation, ended AS scored_at
+        'conversation' AS target, 'agentic.conversation' AS name, CASE WHEN wrong THEN 'fail' ELSE 'pass' END AS label,
+        'core' AS evaluator, ended AS scored_at
     FROM made
     """,
     """

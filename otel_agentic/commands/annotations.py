@@ -24,7 +24,7 @@ from otel_agentic.store.annotations import (
 )
 from otel_agentic.store.conversations import shared_id_message
 from otel_agentic.store.judges import ConversationLocation, locations_of
-from otel_agentic.store.queries.scores import stored_outcomes, stored_scores
+from otel_agentic.store.queries.scores import stored_scores
 from otel_agentic.store.table import Key
 from otel_agentic.truth.annotations import (
     ANSWER,
@@ -225,7 +225,7 @@ def _rescore(
         return False, "the conversation is still open; its score will take the verdict into account"
     truth = runner.truth()
     with context.engine.store.read() as con:
-        is_scored = key in stored_outcomes(con, truth.evaluation.evaluation_id, [key])
+        is_scored = key in stored_scores(con, truth.evaluation.evaluation_id, [key], current=True)
     if not is_scored:
         return False, f"the conversation has no score under the current judge, settings and cases; {_EVALUATE}"
     runner.evaluate(truth, EvaluationRequest(keys=[key]), context.on_scored)

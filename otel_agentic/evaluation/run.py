@@ -46,14 +46,13 @@ from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.criteria import FurtherCriterion, save_further_results
 from otel_agentic.store.judges import DuckDbBudget, models_of
-from otel_agentic.store.queries.scores import changed_scores, stored_outcomes, waiting_for_judge
+from otel_agentic.store.queries.scores import changed_scores, stored_scores, waiting_for_judge, with_faults
 from otel_agentic.store.results import raise_ratios
 from otel_agentic.store.scores import (
     conversations_to_score,
     missing_evaluations,
     never_scored,
     save_evaluations,
-    save_lacking,
     save_scores,
     scored_before,
     with_restated,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
+    from otel_agentic.store.scores import Evaluation
     from otel_agentic.store.table import Key
 
 
@@ -326,32 +326,22 @@ class EvaluationRunner:
         evaluation = self.evaluation(truth, request.chosen)
         self._save_evaluators(truth, evaluation.active)
 
-        def saved(scored: Sequence[Scored]) -> None:
+        def saved(scored: Sequence[Scored], *, core: bool = True) -> None:
             with self.store.read() as con:
-                part = changed_scores(con, evaluation_id, scored, request.again) if request.again else list(scored)
-                part = with_restated(con, part, restated, name)
-            now_ns = self.store.clock()
-            save = partial(
-                save_scores,
-                evaluation_id=evaluation_id,
-                scored=part,
-                now_ns=now_ns,
-                evaluation=name,
-                criteria=fingerprint(CORRECT, self._settings),
-            )
-            self.store.write(partial(self._save, save, part, name))
-            summary.add(part, restated, unchanged=len(scored) - len(part))
-            on_scored(part, restated)
-            report(part)
-
-        def report(part: Sequence[Scored]) -> None:
+                part = changed_scores(con, evaluation_id, scored, request.again) if core and request.again else scored
+                part = with_restated(con, part, restated if core else request.lacking.keys(), name)
+            self.store.write(partial(self._save, scored=part, evaluation=truth.evaluation, core=core))
+            if core:
+                summary.add(part, restated, unchanged=len(scored) - len(part))
+                on_scored(part, restated)
+            else:
+                summary.metrics.caught_up += len(part)
             measured = [item for scored in part for item in scored.metrics]
-            if not measured:
-                return
-            summary.metrics.add(measured)
-            if name == DEFAULT:
-                self._listener.metrics_stored(measured)
-            on_metrics(measured)
+            if measured:
+                summary.metrics.add(measured)
+                if name == DEFAULT:
+                    self._listener.metrics_stored(measured)
+                on_metrics(measured)
 
         with self.judge_run(stop, waits=waits) as judge_run:
             for scored in map(sample.marked, left_out(excluded, match, stop)):
@@ -360,17 +350,22 @@ class EvaluationRunner:
             for scored in map(sample.marked, judge_run.evaluated(keys, match, evaluation.dialogue)):
                 saved(scored)
             for scored in self._lacking_scores(truth, request.lacking, evaluation, judge_run, stop):
-                save = partial(save_lacking, scored=scored, now_ns=self.store.clock())
-                self.store.write(partial(self._save, save, scored, name))
-                summary.metrics.caught_up += len(scored)
-                report(scored)
+                saved(scored, core=False)
         summary.tally = judge_run.tally
         return summary
 
-    def _save(self, save: Callable[[Connection], None], scored: Sequence[Scored], name: str, con: Connection) -> None:
-        """Save scores of the named evaluation, and the results by further criteria that follow from them."""
-        save(con)
-        if name == DEFAULT:
+    def _save(self, con: Connection, scored: Sequence[Scored], evaluation: Evaluation, *, core: bool) -> None:
+        """Save scores, and the results by further criteria that follow from them."""
+        save_scores(
+            con,
+            evaluation.evaluation_id,
+            scored,
+            self.store.clock(),
+            evaluation=evaluation.name,
+            criteria=fingerprint(CORRECT, self._settings),
+            core=core,
+        )
+        if evaluation.name == DEFAULT:
             save_further_results(con, [item.conversation.key for item in scored], self.further)
 
     def _lacking_scores(
@@ -400,9 +395,7 @@ class EvaluationRunner:
                 def measured(item: MatchedConversation) -> Dialogue[Scored]:
                     return evaluation.measured(item, scores[item.conversation.key], (), missing)  # noqa: B023 — run at once
 
-                for results in batches((result for _, result in judge_run.run(matched, measured)), _PORTION):
-                    with self.store.read() as con:
-                        yield with_restated(con, results, lacking.keys(), truth.evaluation.name)
+                yield from batches((result for _, result in judge_run.run(matched, measured)), _PORTION)
 
     def _stored_scores(
         self, truth: Truth, matched: Sequence[MatchedConversation], judge_run: JudgeRun
@@ -410,12 +403,12 @@ class EvaluationRunner:
         """Return the scores of conversations as they are stored, with their faults computed again."""
         keys = [item.conversation.key for item in matched]
         with self.store.read() as con:
-            stored = stored_outcomes(con, truth.evaluation.evaluation_id, keys)
+            stored = stored_scores(con, truth.evaluation.evaluation_id, keys, current=True)
         score = scorer_of(self._settings)
         with judge_run.cached_answers() as ask:
             dialogues = (score(item, self.judge, self._settings) for item in matched)
             computed = {matched[index].conversation.key: score for index, score in run_dialogues(dialogues, ask)}
-        return {key: stored[key].applied_to(score) for key, score in computed.items() if key in stored}
+        return {key: with_faults(stored[key], score) for key, score in computed.items() if key in stored}
 
     def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
         """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""

@@ -15,7 +15,7 @@ from otel_agentic.reports.judge_report import MIN_LABELS, corrected_rates
 from otel_agentic.results import to_json
 from otel_agentic.stats.judge_error import VerdictPair, corrected
 from otel_agentic.store.annotations import current_annotations
-from otel_agentic.store.calibrations import StoredMetricScore, metric_scores
+from otel_agentic.store.calibrations import StoredMetricScore, stored_scores_of
 from otel_agentic.store.judges import CalibrationRun, save_calibration
 from otel_agentic.store.queries.scores import newest_model
 from otel_agentic.truth.annotations import ANSWER, CORRECT, Annotation, AnnotationTarget, resolve
@@ -134,7 +134,7 @@ def _calibrated(engine: Engine, metric: Metric, rules: FailureRules, options: _O
     level = engine.settings.stats.level
     with engine.store.read() as con:
         annotations = current_annotations(con, name=metric.name)
-        scores = metric_scores(con, metric.name)
+        scores = stored_scores_of(con, metric.name)
     by_target = resolve(annotations)
     people = {
         _location_of(target): _Human(verdict.verdict, verdict.annotation)

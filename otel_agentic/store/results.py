@@ -253,7 +253,7 @@ RETURNING epoch_ns(window_time), closed_by
 """  # noqa: S608 — the same
 #: Supersedes the scores of dissolved conversations, whose revisions are all superseded.
 _RETIRE: Final = """
-UPDATE conversation_scores s SET superseded = true FROM requested w
+UPDATE scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
     AND EXISTS (
         SELECT 1 FROM conversations c
@@ -264,7 +264,6 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
         WHERE c.environment = s.environment AND c.conversation_id = s.conversation_id AND NOT c.superseded
     )
 """
-_RETIRE_NAMED: Final = _RETIRE.replace("conversation_scores", "scores")
 #: Monitors must wait for open conversations, and for those closed live whose newest revision is not scored yet, from
 #: the time at which an earlier revision was counted. They do not wait for conversations from files, because `evaluate`
 #: may never score these.
@@ -334,8 +333,7 @@ def drop_superseded_results(con: DuckDBPyConnection, keys: Iterable[Key] | None 
 
 def _retire(con: DuckDBPyConnection, requested: Mapping[str, Column]) -> None:
     """Supersede the scores of those conversations that dissolved."""
-    for statement in (_RETIRE, _RETIRE_NAMED):
-        rows_with(con, requested, statement, fetch=False)
+    rows_with(con, requested, _RETIRE, fetch=False)
 
 
 def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
@@ -413,8 +411,8 @@ JOIN requested w ON w.agent IS NOT DISTINCT FROM c.agent
 WHERE NOT s.superseded AND s.evaluation_id = $id AND s.sample_ratio < w.ratio AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 _RAISE: Final = """
-UPDATE conversation_scores s SET sample_ratio = w.ratio FROM requested w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation_id = $id
+UPDATE scores s SET sample_ratio = w.ratio FROM requested w
+WHERE s.name = 'agentic.conversation' AND s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation_id = $id
     AND NOT s.superseded
 """
 _RAISE_RESULTS: Final = """

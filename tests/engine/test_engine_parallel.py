@@ -76,7 +76,7 @@ def test_workers_make_the_rows_that_one_process_makes(tmp_path: Path, pool: Work
     alone = filled(tmp_path / "alone.duckdb", 20, None)
 
     assert alone == filled(tmp_path / "over.duckdb", 20, pool)
-    assert 21 == len(alone["conversation_scores"])
+    assert 21 == sum("agentic.conversation" in row for row in alone["scores"])
     assert alone["tool_counts"]
     assert [] == pool.problems
 
