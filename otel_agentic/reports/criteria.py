@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import UsageError
+from otel_agentic.results.reports import CriterionPart
 from otel_agentic.scoring.criteria import ANNOTATED, CASE_CRITERIA, Criterion, parsed, rule_of
 from otel_agentic.scoring.parts import Part, combine, not_evaluated
-from otel_agentic.scoring.scope import DIMENSIONS
+from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS
 from otel_agentic.store.queries.scores import scores_by_conversation
 
 if TYPE_CHECKING:
@@ -46,10 +48,7 @@ def outcomes_by(
     """
     if criterion == CORRECT:
         return list(scored)
-    criteria = [_Stored.of(engine, item) for item in parsed(tuple(_texts(engine, criterion)))]
-    names = {name for item in criteria for name in item.names}
-    with engine.store.read() as con:
-        stored = scores_by_conversation(con, selection, sorted(names))
+    criteria, stored = _read(engine, criterion, selection)
     missing = [item for item in criteria if not item.of_case and not item.occurs_in(stored)]
     if scored and missing and all(not item.criterion.optional for item in missing):
         metrics = ",".join(sorted({name for item in missing for name in item.names}))
@@ -58,6 +57,52 @@ def outcomes_by(
             f"otel-agentic evaluate --metrics {metrics} computes it"
         )
     return [_under(conversation, criteria, stored) for conversation in scored]
+
+
+def parts_of_criterion(
+    engine: Engine, scored: Sequence[ScoredConversation], criterion: str, selection: Selection
+) -> list[CriterionPart]:
+    """Return for each condition of a criterion how many conversations have it, and how many it fails.
+
+    Empty for `correct`, whose conditions differ by case.
+
+    Raises:
+        UsageError: the criterion is malformed, or its metric is unknown.
+    """
+    if criterion == CORRECT:
+        return []
+    criteria, stored = _read(engine, criterion, selection)
+    by_conversation = [
+        [item.part(stored.get((row.environment, row.conversation_id), ()), row) for item in criteria] for row in scored
+    ]
+    failing = [sum(part is not None and part.outcome == "fail" for part in parts) for parts in by_conversation]
+    result = []
+    for index, item in enumerate(criteria):
+        outcomes = ["missing" if parts[index] is None else parts[index].outcome for parts in by_conversation]
+        unknown = [row for row, outcome in zip(scored, outcomes, strict=True) if outcome not in {"pass", "fail"}]
+        result.append(
+            CriterionPart(
+                condition=item.criterion.text,
+                known=len(scored) - len(unknown),
+                failed=outcomes.count("fail"),
+                failed_alone=sum(
+                    outcome == "fail" and count == 1 for outcome, count in zip(outcomes, failing, strict=True)
+                ),
+                missing=dict(Counter(item.reason_missing(stored, row) for row in unknown).most_common()),
+                metric=item.names[0].removeprefix("agentic."),
+            )
+        )
+    return result
+
+
+def _read(
+    engine: Engine, criterion: str, selection: Selection
+) -> tuple[list[_Stored], Mapping[Key, Sequence[MetricScore]]]:
+    """Return the conditions of a criterion, and the scores that they read."""
+    criteria = [_Stored.of(engine, item) for item in parsed(tuple(_texts(engine, criterion)))]
+    names = {name for item in criteria for name in item.names}
+    with engine.store.read() as con:
+        return criteria, scores_by_conversation(con, selection, sorted(names))
 
 
 def _texts(engine: Engine, criterion: str) -> Sequence[str]:
@@ -69,8 +114,10 @@ def _under(
     conversation: ScoredConversation, criteria: Sequence[_Stored], stored: Mapping[Key, Sequence[MetricScore]]
 ) -> ScoredConversation:
     scores = stored.get((conversation.environment, conversation.conversation_id), ())
-    parts = [item.part(scores, conversation) for item in criteria]
-    outcome = combine([part for part in parts if part is not None])
+    parts = [part for item in criteria if (part := item.part(scores, conversation)) is not None]
+    if not parts and conversation.reason in OPEN_REASONS:  # sampling excluded it, or the budget was exhausted
+        return conversation
+    outcome = combine(parts)
     return replace(
         conversation,
         outcome=outcome.outcome,
@@ -114,3 +161,11 @@ class _Stored:
         if self.of_case and conversation.outcome == "not_evaluated" and conversation.reason is not None:
             return Part(outcome="not_evaluated", reason=conversation.reason)
         return not_evaluated("no_data" if self.of_case else "not_scored", f"{self.criterion.text} has no score")
+
+    def reason_missing(self, stored: Mapping[Key, Sequence[MetricScore]], conversation: ScoredConversation) -> str:
+        """Return why a conversation has no value, `not_scored` if it was not computed."""
+        scores = stored.get((conversation.environment, conversation.conversation_id), ())
+        reasons = [score.reason for score in scores if score.name in self.names and score.reason is not None]
+        if reasons:
+            return reasons[0]
+        return conversation.reason if conversation.reason == "sampled_out" else "not_scored"
