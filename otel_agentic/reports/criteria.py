@@ -117,7 +117,11 @@ def _under(
     parts = [part for item in criteria if (part := item.part(scores, conversation)) is not None]
     if not parts and conversation.reason in OPEN_REASONS:  # sampling excluded it, or the budget was exhausted
         return conversation
-    outcome = combine(parts)
+    names = {name for item in criteria for name in item.names}
+    if not parts and not any(score.name in names for score in scores):
+        outcome = not_evaluated("not_scored", "none of the conditions has a score")
+    else:
+        outcome = combine(parts)
     return replace(
         conversation,
         outcome=outcome.outcome,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from otel_agentic.cli.render.report_notes import Group
-    from otel_agentic.results.reports import CorrectedRates, CriterionRule, LabelCorrection, LabelRates
+    from otel_agentic.results.reports import CorrectedRates, CriterionPart, CriterionRule, LabelCorrection, LabelRates
 
 CORRECTED_TITLE: Final = "Pass rate, as judged and corrected by people's verdicts"
 _WAYS: Final = (
@@ -151,7 +151,7 @@ def parts_table(rules: Sequence[CriterionRule]) -> tuple[list[Column], list[list
             f"{part.known:,}",
             f"{part.failed:,}" if part.known else NOTHING,
             f"{part.failed_alone:,}" if part.known else NOTHING,
-            ", ".join(f"{count:,} {reason}" for reason, count in part.missing.items()) or NOTHING,
+            ", ".join(f"{count:,} {_reason(reason, part)}" for reason, count in part.missing.items()) or NOTHING,
         ]
         for rule in rules
         if len(rule.parts) > 1
@@ -160,12 +160,17 @@ def parts_table(rules: Sequence[CriterionRule]) -> tuple[list[Column], list[list
     return columns, rows
 
 
+def _reason(reason: str, part: CriterionPart) -> str:
+    """Return a reason; a metric that was computed has no score where it does not apply."""
+    return "no score" if reason == "not_scored" and part.known else reason
+
+
 def parts_notes(rules: Sequence[CriterionRule]) -> list[str]:
     """Return the command that computes conditions without any score, and the shares of conversations that have one."""
     lines = []
     for rule in rules:
         absent = sorted({part.metric for part in rule.parts if not part.known and set(part.missing) == {"not_scored"}})
-        if absent and len(rule.parts) > 1:
+        if absent and len(absent) < len(rule.parts):
             lines.append(
                 f"{rule.name}: {', '.join(absent)} never computed here, so {_decides(len(absent))} nothing; "
                 f"`otel-agentic evaluate --metrics {','.join(absent)}` computes {'it' if len(absent) == 1 else 'them'}"

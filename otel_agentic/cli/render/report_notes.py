@@ -494,11 +494,18 @@ def _first_success(effort: FirstSuccess) -> str:
     attempts = "1 attempt" if effort.attempts == 1.0 else f"{effort.attempts:.3g} attempts"
     sums = [
         text
-        for value, text in ((effort.cost_usd, f"${effort.cost_usd or 0:.3g}"), (effort.seconds, f"{effort.seconds or 0:.3g} s"))
+        for value, text in (
+            (effort.cost_usd, f"${_rounded(effort.cost_usd or 0.0)}"),
+            (effort.seconds, f"{_rounded(effort.seconds or 0.0)} s"),
+        )
         if value is not None
     ]
     effort_text = f", {', '.join(sums)}" if sums else ""
     return f"until the first success, if a failed attempt is repeated: {attempts}{effort_text} on average"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= _HUNDRED else f"{value:.3g}"
 
 
 def _if_cases_repeat(group: Group) -> str:
