@@ -204,9 +204,7 @@ class EvaluationRunner:
         if close is not None:
             close()
 
-    def remember(
-        self, cases: Sequence[TruthFile], labels: Sequence[TruthFile], *, random_sample: bool = False
-    ) -> int:
+    def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile], *, random_sample: bool = False) -> int:
         """Store case files and label files as the active ground truth; return the number of new case versions.
 
         All files are read before anything is written. `random_sample` declares that the labelled conversations were drawn

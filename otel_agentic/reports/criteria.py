@@ -78,7 +78,8 @@ def parts_of_criterion(
     failing = [sum(part is not None and part.outcome == "fail" for part in parts) for parts in by_conversation]
     result = []
     for index, item in enumerate(criteria):
-        outcomes = ["missing" if parts[index] is None else parts[index].outcome for parts in by_conversation]
+        of_condition = [parts[index] for parts in by_conversation]
+        outcomes = ["missing" if part is None else part.outcome for part in of_condition]
         unknown = [row for row, outcome in zip(scored, outcomes, strict=True) if outcome not in {"pass", "fail"}]
         result.append(
             CriterionPart(
@@ -167,7 +168,7 @@ class _Stored:
         return not_evaluated("no_data" if self.of_case else "not_scored", f"{self.criterion.text} has no score")
 
     def reason_missing(self, stored: Mapping[Key, Sequence[MetricScore]], conversation: ScoredConversation) -> str:
-        """Return why a conversation has no value, `not_scored` if it was not computed."""
+        """Return the reason for which a conversation has no value, `not_scored` if it was not computed."""
         scores = stored.get((conversation.environment, conversation.conversation_id), ())
         reasons = [score.reason for score in scores if score.name in self.names and score.reason is not None]
         if reasons:

@@ -144,7 +144,7 @@ class TrafficNumbers:
             not_used=sum(verdict is not None for verdict in verdicts) - len(labelled),
             correlation=correlation(outcome[known], passed[known]),
             prediction_correlation=corrected.correlation,
-            predictors=[_shown(*names[column]) for column in corrected.used],
+            predictors=[_displayed(*names[column]) for column in corrected.used],
             power=corrected.power,
             people=_rates(corrected.people_here, corrected.people, k),
             corrected=_rates(corrected.here, corrected.traffic, k),
@@ -189,13 +189,16 @@ class TrafficNumbers:
         outcomes = {"pass": 1.0, "fail": 0.0}
         values = [
             [outcomes.get(member.outcome, np.nan)]
-            + [row.get((name, label), 0.0 if label is not None and name in labelled else np.nan) for name, label in names]
+            + [
+                row.get((name, label), 0.0 if label is not None and name in labelled else np.nan)
+                for name, label in names
+            ]
             for member, row, labelled in zip(members, rows, by_metric, strict=True)
         ]
         return [_CRITERION, *names], np.array(values, dtype=np.float64)
 
 
-def _shown(name: str, label: str | None) -> str:
+def _displayed(name: str, label: str | None) -> str:
     return name.removeprefix("agentic.") + ("" if label is None else f" = {label}")
 
 
@@ -209,5 +212,5 @@ def _rates(here: Estimate, traffic: Estimate, k: Sequence[int]) -> LabelRates:
 
 def _too_few(labels: int, *, random_sample: bool) -> str:
     sample = " in the random sample" if random_sample else ""
-    share = f"nobody labelled its conversations{sample}" if not labels else f"only {labels} labels{sample}"
+    share = f"none of its conversations is labelled{sample}" if not labels else f"only {labels} labels{sample}"
     return f"{share}; {MIN_LABELS} labels are needed, 40 or more are useful"

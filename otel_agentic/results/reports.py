@@ -208,7 +208,7 @@ class LabelCorrection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstSuccess:
-    """The expected effort until the first success; None where the effort of successes or failures is unknown.
+    """The expected effort until the first success, or None if the effort of successes or failures is unknown.
 
     `known_cost` and `known_seconds` are the numbers of conversations whose effort is known.
     """

@@ -215,7 +215,9 @@ def _usable(data: LabelledTraffic) -> IntArray:
     known = ~np.isnan(data.metrics)
     parts = [part for part in (data.labelled, data.unlabelled) if len(part)]
     enough = np.all([known[part].mean(axis=0) >= _KNOWN for part in parts], axis=0)
-    varies = [len(np.unique(column[known_here])) > 1 for column, known_here in zip(data.metrics.T, known.T, strict=True)]
+    varies = [
+        len(np.unique(column[known_here])) > 1 for column, known_here in zip(data.metrics.T, known.T, strict=True)
+    ]
     return np.flatnonzero(enough & np.array(varies, dtype=bool))
 
 
@@ -286,7 +288,8 @@ def _repeats(data: LabelledTraffic, residuals: FloatArray, others: FloatArray) -
     """Return the design effect of the estimate by the influences of all conversations."""
     labelled = [data.cases[index] for index in data.labelled]
     influences = [
-        (case, float(value)) for case, value in zip(labelled, (residuals - residuals.mean()) / len(residuals), strict=True)
+        (case, float(value))
+        for case, value in zip(labelled, (residuals - residuals.mean()) / len(residuals), strict=True)
     ]
     if len(others):
         rest = (data.cases[index] for index in data.unlabelled)

@@ -163,9 +163,7 @@ def _label_row(label: Label, source: str) -> tuple[str, str | None, bool | None,
     return (label.conversation_id, label.case_id, label.verdict, f"{source}:{label.line}")
 
 
-def _annotations(
-    labels: Iterable[Label], source: str, now_ns: int, *, random_sample: bool
-) -> Iterable[Annotation]:
+def _annotations(labels: Iterable[Label], source: str, now_ns: int, *, random_sample: bool) -> Iterable[Annotation]:
     for label in labels:
         yield Annotation(
             annotation_id=new_annotation_id(),

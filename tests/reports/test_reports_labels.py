@@ -16,7 +16,6 @@ from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.label_report import PersonVerdict, TrafficNumbers
 from otel_agentic.reports.report import ReportRequest, report
 from otel_agentic.store.queries.conversations import scored_conversations
-from tests.stores import PreparedStore
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
@@ -68,7 +67,7 @@ def test_without_a_case_and_a_label_traffic_has_rates_and_the_reason_for_no_corr
     assert (200, 198, 1.0) == (group.n, group.c, group.coverage)
     assert group.label_correction is None
     assert group.not_label_corrected == snapshot(
-        "nobody labelled its conversations; 10 labels are needed, 40 or more are useful"
+        "none of its conversations is labelled; 10 labels are needed, 40 or more are useful"
     )
 
 
@@ -84,9 +83,9 @@ def test_labels_correct_the_rate_of_traffic(unmatched: Engine, truth: dict[str, 
     assert here.upper is not None
     assert here.lower <= 0.42 <= here.upper
     for k in ("1", "3", "5"):
-        one, rate = correction.corrected.pass_pow_k["1"], correction.corrected.pass_pow_k[k]
-        assert one.value is not None
-        assert one.value ** int(k) == pytest.approx(rate.value)
+        first, rate = correction.corrected.pass_pow_k["1"], correction.corrected.pass_pow_k[k]
+        assert first.value is not None
+        assert first.value ** int(k) == pytest.approx(rate.value)
     assert {"turns", "operations.tool_errors"} <= set(correction.predictors)
 
 
@@ -188,8 +187,5 @@ def test_the_corrected_interval_is_narrower_than_that_of_the_labels_and_contains
         alone.append(correction.people.here)
 
     share = np.mean([(rate.lower or 0.0) <= 0.42 <= (rate.upper or 0.0) for rate in corrected])
-    print(f"{metrics}: contains {share:.3f}, width {np.mean([width(r) for r in corrected]):.4f}, "  # noqa: T201 — figures of docs
-          f"alone {np.mean([width(r) for r in alone]):.4f}, "
-          f"contains {np.mean([(r.lower or 0) <= 0.42 <= (r.upper or 0) for r in alone]):.3f}")
     assert share >= 0.93
     assert np.mean([width(rate) for rate in corrected]) < np.mean([width(rate) for rate in alone])

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.stats.label_correction import LabelCorrected, LabelledTraffic, corrected_by_labels, correlation, powers
+from otel_agentic.stats.label_correction import (
+    LabelCorrected,
+    LabelledTraffic,
+    corrected_by_labels,
+    correlation,
+    powers,
+)
 from otel_agentic.stats.model import Estimate
 from otel_agentic.stats.rates import quantile, wilson
 

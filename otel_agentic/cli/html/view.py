@@ -29,7 +29,15 @@ from otel_agentic.cli.render.report_notes import (
 )
 from otel_agentic.cli.render.terminal import differing_and_shared
 from otel_agentic.cli.render.text import NOTHING, interval, percent, plural, safe
-from otel_agentic.results.reports import Comparison, CriterionRule, MetricSummary, ObjectiveStatus, Rate, Report, ReportGroup
+from otel_agentic.results.reports import (
+    Comparison,
+    CriterionRule,
+    MetricSummary,
+    ObjectiveStatus,
+    Rate,
+    Report,
+    ReportGroup,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

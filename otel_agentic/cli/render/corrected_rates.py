@@ -72,7 +72,11 @@ def labelled_columns(groups: Sequence[Group]) -> list[Column]:
     """Return the columns of the table of rates corrected by labels."""
     k = next((list(group.pooled.pass_pow_k) for group in groups if group.label_correction is not None), [])
     rates = ["these conversations", *(f"pass^{count}" for count in k)]
-    return [*key_columns(groups), Column(name="pass rate by", unfolded=True), *(Column(name=name, unfolded=True) for name in rates)]
+    return [
+        *key_columns(groups),
+        Column(name="pass rate by", unfolded=True),
+        *(Column(name=name, unfolded=True) for name in rates),
+    ]
 
 
 def labelled_rows(groups: Sequence[Group]) -> list[list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -31,11 +31,11 @@ from otel_agentic.cli.render.report_notes import (
     tier_notes,
     title,
 )
-from otel_agentic.cli.render.terminal import Column, console, differing_and_shared, fits, print_table, say, text
+from otel_agentic.cli.render.terminal import Column, console, differing_and_shared, fits, print_table, say
 from otel_agentic.cli.render.text import NOTHING, interval, markdown, percent, plural, ratio, short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from otel_agentic.results.reports import (
         ComparedGroup,
         Comparison,
-        CorrectedRates,
         GroupKeys,
         Mean,
         MetricSummary,
@@ -475,7 +474,11 @@ def _other_tables(report: Report) -> Iterator[tuple[str, _TableContent]]:
                 corrected_rates.corrected_columns(groups),
                 corrected_rates.corrected_rows(groups),
             ),
-            (corrected_rates.LABELLED_TITLE, corrected_rates.labelled_columns(groups), corrected_rates.labelled_rows(groups)),
+            (
+                corrected_rates.LABELLED_TITLE,
+                corrected_rates.labelled_columns(groups),
+                corrected_rates.labelled_rows(groups),
+            ),
         )
     )
     yield from ((title, table) for title, table in tables if table.rows)
