@@ -137,7 +137,7 @@ def corrected_by_labels(data: LabelledTraffic, level: float) -> LabelCorrected:
     >>> [round(bound, 2) for bound in (result.people_here.lower, result.people_here.upper)]
     [0.43, 0.75]
     >>> [round(bound, 2) for bound in (result.here.lower, result.here.upper)]
-    [0.49, 0.69]
+    [0.47, 0.69]
     """
     n, size = len(data.labelled), len(data.cases)
     if not n:
