@@ -47,7 +47,8 @@ _EVALUATE: Final = "`otel-agentic evaluate` applies it"
 class LabelRequest:
     """A verdict of a person on a conversation, a turn (counted from 1) or a call of a turn (counted from 1).
 
-    Without a verdict, `retracted` withdraws what the annotator recorded on the same target.
+    Without a verdict, `retracted` withdraws what the annotator recorded on the same target. `random_sample`: the
+    conversation was drawn at random.
     """
 
     conversation_id: Text
@@ -60,6 +61,7 @@ class LabelRequest:
     note: Text | None = None
     adjudicate: bool = False
     retracted: bool = False
+    random_sample: bool = False
 
     def checked(self) -> LabelRequest:
         """Return the request.
@@ -189,6 +191,7 @@ def _annotation(
         name=target.name,
         verdict=request.verdict,
         decides=target.name == CORRECT and target.turn_index is None,
+        random_sample=request.random_sample,
         note=note,
         annotated_ns=context.engine.clock(),
     )

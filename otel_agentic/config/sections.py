@@ -308,6 +308,7 @@ TRAFFIC: Final = (
     "operations.loops <= 0 if known",
     "layers.hallucinated_tools <= 0 if known",
     "layers.call_validity if known",
+    "user.abandoned if known",
 )
 
 

@@ -209,10 +209,11 @@ class EvaluationRunner:
         if close is not None:
             close()
 
-    def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
+    def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile], *, random_sample: bool = False) -> int:
         """Store case files and label files as the active ground truth; return the number of new case versions.
 
-        All files are read before anything is written.
+        All files are read before anything is written. `random_sample` declares that the labelled conversations were drawn
+        at random.
 
         Raises:
             CaseError: a file has problems; the message lists them all.
@@ -225,7 +226,7 @@ class EvaluationRunner:
 
         def write(con: Connection) -> int:
             for name, named_labels in read_labels:
-                save_labels(con, named_labels, name, now_ns)
+                save_labels(con, named_labels, name, now_ns, random_sample=random_sample)
             return sum(save_cases(con, cases, name, now_ns) for name, cases in read_cases)
 
         try:

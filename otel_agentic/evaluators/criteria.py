@@ -13,7 +13,7 @@ from otel_agentic.evaluators.registry import metrics_by_name, of_files, owner_of
 from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.scoring.criteria import ANNOTATED, CASE_CRITERIA, OF_CASE, parsed
 from otel_agentic.scoring.parts import Part, combine, not_evaluated
-from otel_agentic.scoring.scope import DIMENSIONS
+from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS
 
 if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings
@@ -60,6 +60,13 @@ class StoredCriterion:
         missing: NotEvaluatedReason = "no_data" if self.criterion.of_case else "not_scored"
         return not_evaluated(missing, f"{self.criterion.text} has no score")
 
+    def reason_missing(self, scores: Sequence[MetricScore], reason: FailReason | NotEvaluatedReason | None) -> str:
+        """Return why a conversation has no value, `not_scored` if it was not computed; arguments as in `part`."""
+        reasons = [score.reason for score in scores if score.name in self.names and score.reason is not None]
+        if reasons:
+            return reasons[0]
+        return reason if reason == "sampled_out" else "not_scored"
+
 
 def combined(
     criteria: Iterable[StoredCriterion],
@@ -68,8 +75,16 @@ def combined(
     reason: FailReason | NotEvaluatedReason | None,
 ) -> Part:
     """Return the outcome of a conversation by several criteria together; the other arguments are as in `StoredCriterion.part`."""
-    parts = [criterion.part(scores, outcome, reason) for criterion in criteria]
-    return combine([part for part in parts if part is not None])
+    of_all = [(criterion, criterion.part(scores, outcome, reason)) for criterion in criteria]
+    parts = [part for _, part in of_all if part is not None]
+    if parts:
+        return combine(parts)
+    if reason in OPEN_REASONS:  # sampling excluded it, or the budget was exhausted
+        return Part(outcome="not_evaluated", reason=reason)
+    names = {name for criterion, _ in of_all for name in criterion.names}
+    if not any(score.name in names for score in scores):
+        return not_evaluated("not_scored", "none of the conditions has a score")
+    return combine(parts)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.criteria import combined
+from otel_agentic.evaluators.criteria import StoredCriterion, combined
+from otel_agentic.results.reports import CriterionPart
 from otel_agentic.scoring.criteria import CORRECT, rule_of, texts_of
 from otel_agentic.store.queries.scores import scores_by_conversation
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
+    from otel_agentic.evaluators.base import MetricScore
+    from otel_agentic.store.table import Key
     from otel_agentic.windows import ScoredConversation
 
 
@@ -34,11 +38,7 @@ def outcomes_by(engine: Engine, scored: Sequence[ScoredConversation], criterion:
     """
     if criterion == CORRECT:
         return list(scored)
-    criteria = engine.runner.criteria.stored(texts_of(criterion, engine.settings.scoring))
-    names = {name for item in criteria for name in item.names}
-    with engine.store.read() as con:
-        keys = [(conversation.environment, conversation.conversation_id) for conversation in scored]
-        stored = scores_by_conversation(con, keys, sorted(names))
+    criteria, stored = _read(engine, scored, criterion)
     known = {score.name for scores in stored.values() for score in scores}
     missing = [item for item in criteria if not item.criterion.of_case and known.isdisjoint(item.names)]
     if scored and missing and all(not item.criterion.optional for item in missing):
@@ -47,10 +47,7 @@ def outcomes_by(engine: Engine, scored: Sequence[ScoredConversation], criterion:
             f"--criterion {criterion!r}: no conversation has a score of {metrics}; "
             f"otel-agentic evaluate --metrics {metrics} computes it"
         )
-    outcomes = [
-        combined(criteria, stored.get(key, ()), conversation.outcome, conversation.reason)
-        for key, conversation in zip(keys, scored, strict=True)
-    ]
+    outcomes = [combined(criteria, stored.get(_key(row), ()), row.outcome, row.reason) for row in scored]
     return [
         replace(
             conversation,
@@ -61,3 +58,53 @@ def outcomes_by(engine: Engine, scored: Sequence[ScoredConversation], criterion:
         )
         for conversation, part in zip(scored, outcomes, strict=True)
     ]
+
+
+def parts_of_criterion(engine: Engine, scored: Sequence[ScoredConversation], criterion: str) -> list[CriterionPart]:
+    """Return for each condition of a criterion how many conversations have it, and how many it fails.
+
+    Empty for `correct`, whose conditions differ by case.
+
+    Raises:
+        UsageError: the criterion is malformed, or its metric is unknown.
+    """
+    if criterion == CORRECT:
+        return []
+    criteria, stored = _read(engine, scored, criterion)
+    by_conversation = [
+        [item.part(stored.get(_key(row), ()), row.outcome, row.reason) for item in criteria] for row in scored
+    ]
+    failing = [sum(part is not None and part.outcome == "fail" for part in parts) for parts in by_conversation]
+    result = []
+    for index, item in enumerate(criteria):
+        of_condition = [parts[index] for parts in by_conversation]
+        outcomes = ["missing" if part is None else part.outcome for part in of_condition]
+        unknown = [row for row, outcome in zip(scored, outcomes, strict=True) if outcome not in {"pass", "fail"}]
+        reasons = Counter(item.reason_missing(stored.get(_key(row), ()), row.reason) for row in unknown)
+        result.append(
+            CriterionPart(
+                condition=item.criterion.text,
+                known=len(scored) - len(unknown),
+                failed=outcomes.count("fail"),
+                failed_alone=sum(
+                    outcome == "fail" and count == 1 for outcome, count in zip(outcomes, failing, strict=True)
+                ),
+                missing=dict(reasons.most_common()),
+                metric=item.names[0].removeprefix("agentic."),
+            )
+        )
+    return result
+
+
+def _read(
+    engine: Engine, scored: Sequence[ScoredConversation], criterion: str
+) -> tuple[list[StoredCriterion], Mapping[Key, Sequence[MetricScore]]]:
+    """Return the conditions of a criterion, and the scores of conversations that they read."""
+    criteria = engine.runner.criteria.stored(texts_of(criterion, engine.settings.scoring))
+    with engine.store.read() as con:
+        names = {name for item in criteria for name in item.names}
+        return criteria, scores_by_conversation(con, map(_key, scored), sorted(names))
+
+
+def _key(conversation: ScoredConversation) -> Key:
+    return (conversation.environment, conversation.conversation_id)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.conversations import id_reuse_of, iso, wrong_clocks_of
-from otel_agentic.reports.criteria import outcomes_by, rule
+from otel_agentic.reports.criteria import outcomes_by, parts_of_criterion, rule
 from otel_agentic.reports.judge_report import JudgeReport
+from otel_agentic.reports.label_report import TrafficNumbers
 from otel_agentic.reports.metric_summary import summaries_of
 from otel_agentic.reports.objectives import objectives_report
 from otel_agentic.results import reports as results
@@ -464,7 +465,7 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     criteria = request.criteria
     rates = {name: _summaries(engine, replace(request, criterion=name), stats) for name in criteria}
     groups, summaries = rates[criteria[0]]
-    compared, judges = request.compared, JudgeReport.of(engine, request)
+    compared, judges, traffic = request.compared, JudgeReport.of(engine, request), TrafficNumbers.of(engine, request)
     requested = [plugin.name for plugin in engine.estimators(request.estimator)]
     measured = _metrics(engine, groups, names)
     failed = engine.rebuilder.not_rebuilt
@@ -474,12 +475,14 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     has_objectives = engine.settings.slo.objectives and engine.store.evaluation == DEFAULT
     return Report(
         evaluation=engine.store.evaluation,
-        criteria=[_criterion(engine, name, request) for name in criteria],
+        criteria=[_criterion(engine, name, request, _distinct(rates[name][0])) for name in criteria],
         groups=[
             _group(
                 summary,
                 members[summary.key],
                 judges if name == CORRECT else None,
+                traffic,
+                k=stats.k,
                 criterion=name,
                 pooled=pooled_estimator(stats),
                 window=request.window,
@@ -501,12 +504,24 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     )
 
 
-def _criterion(engine: Engine, name: str, request: ReportRequest) -> results.CriterionRule:
+def _criterion(
+    engine: Engine, name: str, request: ReportRequest, scored: Sequence[ScoredConversation]
+) -> results.CriterionRule:
     otherwise = 0
     if name == CORRECT and engine.store.evaluation == DEFAULT:
         with engine.store.read() as con:
             otherwise = scored_otherwise(con, request, fingerprint(CORRECT, engine.settings.scoring))
-    return results.CriterionRule(name=name, rule=rule(engine, name), scored_otherwise=otherwise or None)
+    return results.CriterionRule(
+        name=name,
+        rule=rule(engine, name),
+        parts=parts_of_criterion(engine, scored, name),
+        scored_otherwise=otherwise or None,
+    )
+
+
+def _distinct(groups: Mapping[GroupKey, Sequence[ScoredConversation]]) -> list[ScoredConversation]:
+    """Return each conversation of some groups once: by tag or tool, a conversation is in several."""
+    return list({_key(member): member for members in groups.values() for member in members}.values())
 
 
 def _summaries(
@@ -532,12 +547,15 @@ def _group(
     summary: GroupSummary,
     members: Sequence[ScoredConversation],
     judges: JudgeReport | None,
+    traffic: TrafficNumbers,
     *,
+    k: Sequence[int],
     pooled: str,
     **further: Any,
 ) -> ReportGroup:
     """Return a group; `judges` is None if its outcomes are not those of the evaluation, which people's verdicts correct."""
     corrected, not_corrected = (None, None) if judges is None else judges.corrections.of(members)
+    by_labels, not_by_labels = traffic.correction(members, k) if judges is None else (None, None)
     return rates_of(
         ReportGroup,
         summary,
@@ -547,6 +565,9 @@ def _group(
         judge=None if judges is None else judges.judge_of(members),
         corrected=corrected,
         not_corrected=not_corrected,
+        label_correction=by_labels,
+        not_label_corrected=not_by_labels,
+        first_success=traffic.first_success(members),
         sampling=_sampling(members),
         cases_left_out=cases_left_out([summary]),
         tool_bands=_tool_bands(members),

@@ -407,3 +407,48 @@ def _content(score: ConversationScore) -> tuple[Any, ...]:
     tools = {tools.turn_index: (tools.outcome, tools.reason, tools.overall) for tools in score.tools}
     turns = {turn.turn_index: (turn.outcome, turn.reason, turn.answer_score) for turn in score.turns}
     return ([getattr(score, name) for name in _COMPARED], turns, tools)
+
+
+#: The mean of each metric, the share of each of its labels, and the size of each conversation: one row per number.
+_NUMBERS: Final = f"""
+WITH selected AS (
+    SELECT c.* FROM conversations c WHERE NOT c.superseded AND {BOUNDS}
+), current_scores AS (
+    SELECT s.environment, s.conversation_id, s.name, s.value, nullif(s.label, 'not_evaluated') AS label
+    FROM scores s
+    SEMI JOIN selected USING (environment, conversation_id, revision)
+    WHERE s.name IN (SELECT unnest($names)) AND s.{IN_EVALUATION} AND NOT s.superseded
+)
+SELECT environment, conversation_id, name, NULL AS label, avg(value) AS number FROM current_scores
+WHERE value IS NOT NULL GROUP BY ALL
+UNION ALL
+SELECT environment, conversation_id, name, label, count(*) / sum(count(*)) OVER (
+    PARTITION BY environment, conversation_id, name
+) FROM current_scores
+WHERE label IS NOT NULL GROUP BY environment, conversation_id, name, label
+UNION ALL
+SELECT environment, conversation_id, 'turns', NULL, turn_count FROM selected
+UNION ALL
+SELECT environment, conversation_id, 'calls', NULL, call_count FROM selected
+UNION ALL
+SELECT environment, conversation_id, 'seconds', NULL, (epoch_ns(ended_at) - epoch_ns(started_at)) / 1e9 FROM selected
+ORDER BY ALL
+"""  # noqa: S608 — a constant of our own
+
+
+#: A metric, or the size of a conversation, by name; and a label of the metric, or None for its mean value.
+NumberName = tuple[str, str | None]
+
+
+def numbers_by_conversation(
+    con: DuckDBPyConnection, selection: Selection, names: Sequence[str]
+) -> dict[Key, dict[NumberName, float]]:
+    """Return the mean of some metrics, the share of each of their labels, and the size of each conversation.
+
+    A label that does not occur in a conversation is absent, not 0.
+    """
+    numbers: dict[Key, dict[NumberName, float]] = {}
+    parameters = {"names": list(names), **bounds(selection)}
+    for environment, conversation_id, name, label, number in con.execute(_NUMBERS, parameters).fetchall():
+        numbers.setdefault((environment, conversation_id), {})[name, label] = float(number)
+    return numbers
