@@ -140,7 +140,7 @@ def promote(engine: Engine, request: PromotionRequest, dataset: str) -> Promoted
         rules = _Rules(
             dataset=dataset,
             count_errors=engine.settings.scoring.count_errors,
-            judged="parameter" in kinds_of(engine.runner.judge),
+            has_judge="parameter" in kinds_of(engine.runner.judge),
         )
         drafts = _drafts(con, usable, rules)
         cases = tuple(_with_tags(case, request.tags) for case in drafts)
@@ -292,7 +292,7 @@ class _Rules:
 
     dataset: str
     count_errors: bool
-    judged: bool
+    has_judge: bool
 
 
 def _drafts(con: Connection, groups: Sequence[_Group], rules: _Rules) -> Iterator[Case]:
@@ -311,6 +311,6 @@ def _drafts(con: Connection, groups: Sequence[_Group], rules: _Rules) -> Iterato
                 promoted_from=tuple(names),
                 why=group.reason,
                 count_errors=rules.count_errors,
-                judged=rules.judged,
+                has_judge=rules.has_judge,
                 others=others,
             )

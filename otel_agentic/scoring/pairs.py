@@ -32,7 +32,7 @@ class CallPair(NamedTuple):
     `turn_index` is the turn of the expectation, None for the whole conversation. The actual call is identified by
     `actual_turn_index`, `actual_position` and `span_id`, the expected call by `expected_index`; all are None without one.
     `agreement` is the share of parameters that agree, None unless the calls are paired and the dimension applies.
-    `in_order` is None where the order is irrelevant, `used` (in [0, 1]) where the use of the result is unknown.
+    `in_order` is None if the order is irrelevant, `used` (in [0, 1]) is None if the use of the result is unknown.
 
     A named tuple, like `ToolFault` and with the same reason.
     """

@@ -165,7 +165,7 @@ def draft_case(
     promoted_from: Sequence[str],
     why: str,
     count_errors: bool = False,
-    judged: bool = False,
+    has_judge: bool = False,
     others: Sequence[Conversation] = (),
 ) -> Case:
     """Return the draft of a case: the queries, the actual answers and calls, and match modes for their parameters.
@@ -176,10 +176,10 @@ def draft_case(
         promoted_from: ids of the conversations that the case represents.
         why: the reason for the promotion, a sentence or two for the notes.
         count_errors: whether calls that returned an error are included.
-        judged: whether a judge compares parameters.
+        has_judge: whether a judge compares parameters.
         others: further successful conversations with the same queries.
     """
-    proposed = proposals(conversation, judged=judged, others=others)
+    proposed = proposals(conversation, has_judge=has_judge, others=others)
     return Case(
         case_id=CaseIdentity.of(conversation.agent_name, (turn.query for turn in conversation.turns)).case_id,
         dataset=dataset,

@@ -62,7 +62,7 @@ CallKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A match mode for a parameter, and the reason; `part` is the key in the value that it concerns, "" for the whole."""
+    """A match mode for a parameter, and the reason; `part` is the key in the value that it concerns, "" for the value itself."""
 
     mode: Literal["ignore", "judge"]
     reason: str
@@ -70,16 +70,16 @@ class Proposal:
 
 
 def proposals(
-    conversation: Conversation, *, judged: bool = False, others: Sequence[Conversation] = ()
+    conversation: Conversation, *, has_judge: bool = False, others: Sequence[Conversation] = ()
 ) -> dict[CallKey, dict[str, Proposal]]:
     """Return the proposed modes by call and parameter; a parameter without one is compared exactly.
 
     Args:
         conversation: the conversation that becomes a case.
-        judged: whether a judge compares parameters; otherwise, text that the agent composed is ignored.
+        has_judge: whether a judge compares parameters; otherwise, text that the agent composed is ignored.
         others: further successful conversations with the same queries.
     """
-    found: dict[CallKey, dict[str, Proposal]] = defaultdict(dict)
+    proposed: dict[CallKey, dict[str, Proposal]] = defaultdict(dict)
     for turn, call, known in _calls_and_known(conversation):
         choices = (conversation.tool_definitions or {}).get(call.name)
         for name, value in (call.arguments or {}).items():
@@ -87,11 +87,11 @@ def proposals(
             if parts:
                 # A judge compares texts: it is no help with a value that contains a time or an id as well.
                 reason, part = min(parts, key=lambda item: item[0] == _COMPOSED)
-                mode: Literal["ignore", "judge"] = "judge" if reason == _COMPOSED and judged else "ignore"
-                found[turn.index, call.position][name] = Proposal(mode=mode, reason=reason, part=part)
+                mode: Literal["ignore", "judge"] = "judge" if reason == _COMPOSED and has_judge else "ignore"
+                proposed[turn.index, call.position][name] = Proposal(mode=mode, reason=reason, part=part)
     for key, name in _differing(conversation, others):
-        found[key].setdefault(name, Proposal(mode="ignore", reason=_DIFFERS))
-    return dict(found)
+        proposed[key].setdefault(name, Proposal(mode="ignore", reason=_DIFFERS))
+    return dict(proposed)
 
 
 def _calls_and_known(conversation: Conversation) -> Iterator[tuple[Turn, ToolCall, _Known]]:
@@ -118,10 +118,10 @@ class _Known:
     def add(self, value: Any) -> None:
         """Add a query or a result."""
         parts = [str(leaf) for _, leaf in leaves(_decoded(value), limit=_RESULT_LEAVES) if leaf is not None]
-        whole = normalise("\n".join(parts)[: self._space])
-        if whole and whole not in self._texts:
-            self._texts[whole] = frozenset(words(whole))
-            self._space -= len(whole)
+        text = normalise("\n".join(parts)[: self._space])
+        if text and text not in self._texts:
+            self._texts[text] = frozenset(words(text))
+            self._space -= len(text)
 
     def says(self, text: str) -> bool:
         """Return whether a normalised text occurs in a query or result as complete words."""

@@ -141,7 +141,7 @@ def test_stored_pairs_are_those_that_were_scored(store: Store, about: list[Subje
             located = Counter((pair["actual_turn_index"], pair["actual_position"]) for pair in pairs)
             others = [other for other in item.score.tools if other is not score and other.calls is not None]
             elsewhere = {(turn, position) for other in others for _, turn, position in expected_pairs(other)}
-            # A call that another expectation expects is none of this one.
+            # A call that another expectation expects has a row only there.
             assert all(located[call] == 1 or (located[call] == 0 and call in elsewhere) for call in covered)
             calls_of_others += sum(located[call] == 0 for call in covered)
     assert not stored

@@ -75,13 +75,13 @@ def mode_of(name: str, value: Any, **options: Any) -> str | None:
 )
 def test_a_value_that_a_correct_run_repeats_stays_exact(name: str, value: Any) -> None:
     assert None is mode_of(name, value)
-    assert None is mode_of(name, value, judged=True)
+    assert None is mode_of(name, value, has_judge=True)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("body", "Dear Mia, we will refund the order within two days."),
+        ("body", "Hello Mia, we will refund the order within two days."),
         ("query", "refund policy for lost parcels"),
         ("sql", "SELECT total FROM orders"),
         ("expression", "(152 + 103) * 2"),
@@ -92,7 +92,7 @@ def test_a_value_that_a_correct_run_repeats_stays_exact(name: str, value: Any) -
 )
 def test_text_that_the_agent_composed_is_judged_or_ignored(name: str, value: Any) -> None:
     assert "ignore" == mode_of(name, value)
-    assert "judge" == mode_of(name, value, judged=True)
+    assert "judge" == mode_of(name, value, has_judge=True)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_text_that_the_agent_composed_is_judged_or_ignored(name: str, value: Any
 )
 def test_times_and_ids_of_the_run_are_ignored(name: str, value: Any) -> None:
     assert "ignore" == mode_of(name, value)
-    assert "ignore" == mode_of(name, value, judged=True)
+    assert "ignore" == mode_of(name, value, has_judge=True)
 
 
 def test_a_result_is_known_from_the_next_step_on() -> None:
@@ -142,7 +142,7 @@ def test_a_text_that_the_schema_of_the_tool_lists_stays_exact() -> None:
 def test_values_that_differ_between_successful_runs_are_ignored() -> None:
     same: dict[str, Any] = {"city": "Rome", "seat": "12A", "text": "We refund it within two days."}
     other = {**same, "seat": "14C", "text": "You get a refund within two days."}
-    proposed = proposals(run(same), judged=True, others=[run(same), run(other)])
+    proposed = proposals(run(same), has_judge=True, others=[run(same), run(other)])
     assert {"seat": "ignore", "text": "judge"} == {
         name: proposal.mode for name, proposal in proposed[0, len(RESULTS)].items()
     }
@@ -158,7 +158,9 @@ def test_a_draft_has_the_modes_and_its_notes_the_reasons() -> None:
         "at": "2026-05-29T12:00:30Z",
         "event": {"uuid": "0b7c1a52-3f4e-4c2d-9a61-1f2e3d4c5b6a"},
     }
-    draft = draft_case(run(arguments), dataset="production", promoted_from=["c1"], why="Promoted by name.", judged=True)
+    draft = draft_case(
+        run(arguments), dataset="production", promoted_from=["c1"], why="Promoted by name.", has_judge=True
+    )
     assert draft.turns[0].tools is not None
     assert {"body": "judge", "at": "ignore", "event": "ignore"} == draft.turns[0].tools.calls[-1].match
     assert arguments == draft.turns[0].tools.calls[-1].parameters
@@ -176,6 +178,6 @@ def test_a_draft_has_the_modes_and_its_notes_the_reasons() -> None:
     st.sampled_from(["id", "text", "at"]),
 )
 def test_any_argument_has_a_draft_and_a_known_one_stays_exact(value: Any, name: str) -> None:
-    proposals(run({name: value}), judged=True)
+    proposals(run({name: value}), has_judge=True)
     spoken = turn("Go", "Done.", tool_call("look", {}, result=value, step=1), tool_call("act", {name: value}, step=2))
     assert {} == proposals(conversation(spoken))
