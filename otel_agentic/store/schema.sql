@@ -412,6 +412,25 @@ CREATE TABLE tool_counts (
     known INTEGER NOT NULL -- results of which it is known whether they were used
 );
 
+-- One row is an expected call with the actual call that scoring paired it with, or one of both without a counterpart. Each expected call, and each actual call to which the expectation applies, has one row.
+CREATE TABLE call_pairs (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn of the expectation, null for an expectation on the whole conversation
+    alternative INTEGER, -- 0-based index of the alternative that counted; null when the expectation itself counted
+    tool_name VARCHAR NOT NULL, -- tool
+    status VARCHAR NOT NULL, -- paired; excused: an optional call and its actual call; missing or optional: a required or an optional call without an actual call; allowed, spurious or forbidden: an actual call beyond the expected ones; errored: an actual call that does not count because it returned an error
+    expected_index INTEGER, -- 0-based index of the expected call, null without one
+    actual_turn_index INTEGER, -- turn of the actual call, null without one
+    actual_position INTEGER, -- 0-based position of the actual call in its turn, null without one
+    span_id VARCHAR, -- span of the actual call, null without one
+    agreement DOUBLE, -- share of parameters that agree, 0 to 1; null unless two calls are paired and could be compared
+    in_order BOOLEAN, -- whether a required call was made in the expected order; null without an order or an actual call
+    used DOUBLE -- use of the result, 0 to 1; null when it is not known
+);
+
 -- One row is a comparison of a judge with people: on answers, on outcomes, or in a metric. A pass is the positive; what has no data is null.
 CREATE TABLE judge_calibrations (
     calibration_id VARCHAR NOT NULL, -- one for each run of `judge calibrate`

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
 from otel_agentic.evaluators.registry import core_score_id, target_of
 from otel_agentic.scoring.criteria import CASE_CRITERIA
-from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.scoring.model import (
     ConversationScore,
     FaultKind,
@@ -25,6 +24,7 @@ from otel_agentic.scoring.model import (
     impacts_of,
     judged_calls,
 )
+from otel_agentic.scoring.pairs import CallPair, alternative_of, call_pairs, tool_counts
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Dimension, effect_of
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.results import save_results
@@ -96,7 +96,7 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
 _DELETE: Final = {
     table: f"DELETE FROM {table} t USING requested w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
     "AND t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
-    for table in ("scores", "matches", "tool_faults", "tool_counts")
+    for table in ("scores", "matches", "tool_faults", "tool_counts", "call_pairs")
 }
 _NOTE: Final = """
 UPDATE scores s SET metrics_at = make_timestamp_ns($now) FROM requested w
@@ -218,6 +218,7 @@ def save_scores(
     tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
     _insert_faults(con, evaluation_id, tools)
     _insert_counts(con, evaluation_id, tools)
+    _insert_pairs(con, evaluation_id, scored)
     if evaluation == DEFAULT:
         save_results(con, evaluation_id, scored, criteria)
 
@@ -347,6 +348,18 @@ def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
             "unexpected": [count.unasked for _, _, count in rows],
         },
     )
+
+
+def _insert_pairs(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
+    rows = [
+        (evaluation_id, item.score.environment, item.score.conversation_id, item.score.revision, alternative, *pair)
+        for item in scored
+        for tools in item.score.tools
+        for alternative in (alternative_of(tools, item.score, item.match.case),)
+        for pair in call_pairs(tools)
+    ]
+    names = ("evaluation_id", "environment", "conversation_id", "revision", "alternative", *CallPair._fields)
+    Table(con, "call_pairs").insert(con, dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
 
 
 class _Row(NamedTuple):

@@ -19,7 +19,7 @@ DAY_NS: Final = 24 * HOUR_NS
 #: Tables with rows of a conversation, and those of its spans.
 DEPENDENT_TABLES: Final = (
     "conversations", "turns", "tool_calls", "matches", "tool_faults",
-    "tool_counts", "scores", "trace_links", "spans", "log_records",
+    "tool_counts", "call_pairs", "scores", "trace_links", "spans", "log_records",
 )  # fmt: skip
 
 

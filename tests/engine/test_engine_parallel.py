@@ -26,7 +26,7 @@ from otel_agentic.engine.parallel import (
     unpacked,
 )
 from otel_agentic.evaluation.scope import TruthFile
-from otel_agentic.scoring.dimensions import tool_counts
+from otel_agentic.scoring.pairs import tool_counts
 from otel_agentic.store.table import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.builders import CASE, ask_hotel, contents, feed

@@ -126,7 +126,8 @@ class History:
 
 
 def empty(store: Store) -> None:
-    tables = ("conversations", "turns", "tool_calls", "matches", "scores", "tool_counts", "results", "subjects", "result_cases", "window_changes", "cases")  # fmt: skip
+    tables = ("conversations", "turns", "tool_calls", "matches", "scores", "tool_counts", "call_pairs", "results",
+              "subjects", "result_cases", "window_changes", "cases")  # fmt: skip
     for table in tables:
         store.write(lambda con, table=table: con.execute(f"DELETE FROM {table}"))  # type: ignore[misc]  # noqa: S608 — our own table names
 

@@ -37,6 +37,7 @@ _OF_REVISION: Final = (
     "matches",
     "tool_faults",
     "tool_counts",
+    "call_pairs",
     "scores",
 )
 FAMILY: Final = ("conversations", *_OF_REVISION, "trace_links")
@@ -122,7 +123,7 @@ def _export_of(name: str) -> Exported:
     return Exported(name=name, rows=rows, order=order, identity=_KEY, held="conversations")
 
 
-_BY_TURN: Final = {"turns", "tool_calls", "tool_faults", "tool_counts", "scores"}
+_BY_TURN: Final = {"turns", "tool_calls", "tool_faults", "tool_counts", "call_pairs", "scores"}
 EXPORTED: Final = {name: _export_of(name) for unit in UNITS.values() for name in unit}
 
 
