@@ -113,7 +113,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServe
                 return output
             fields = request["response_format"]["json_schema"]["schema"]["properties"]
             if "reasoning" not in fields:  # a panel
-                output = json.dumps(dict.fromkeys(fields, json.loads(output)))
+                reasoning, verdict = json.loads(output).values()
+                output = json.dumps({name: reasoning if name.endswith("_why") else verdict for name in fields})
             return answered(request, output)
 
         server = OpenAIServer(play)
