@@ -513,7 +513,11 @@ def _criterion_lines(done: EvaluationRun) -> Iterator[str]:
             line = f"decided by {name}: {counts.passed:,} pass, {counts.fail:,} fail"
             line += f" ({counts.alone:,} by this alone)" if counts.alone else ""
             line += f", {counts.not_evaluated:,} not evaluated" if counts.not_evaluated else ""
-            line += f" ({plural(counts.uncovered, 'conversation')} without an outcome because of it)" if counts.uncovered else ""
+            line += (
+                f" ({plural(counts.uncovered, 'conversation')} without an outcome because of it)"
+                if counts.uncovered
+                else ""
+            )
             yield line
     answers, passed = done.answers, done.outcomes.get("pass", 0)
     if answers is not None and set(done.criteria) != {"answer"} and answers.passed != passed:

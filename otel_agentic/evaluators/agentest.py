@@ -69,7 +69,7 @@ class Material:
 
 
 def turn_material(subject: Subject, turn: Turn) -> Material:
-    """Return a turn with what came before it."""
+    """Return a turn with the turns before it."""
     earlier_turns = [other_turn for other_turn in subject.conversation.turns if other_turn.index < turn.index]
     earlier = transcript(earlier_turns[-_EARLIER:], max_characters=_EARLIER_CHARACTERS, max_text=_EARLIER_TEXT)
     current = transcript([turn], max_characters=_TURN_CHARACTERS)
@@ -428,7 +428,7 @@ class ToolCallBehaviorFailure(JudgedEvaluator):
     agent are recorded, or if the agent calls tools in other turns.
 
     The questions of all turns show the same conversation, and therefore share a call. If that is too long, each turn is
-    shown with what came before it, and with the names of later calls.
+    shown with the turns before it, and with the names of later calls.
     """
 
     name = "agentest.tool_call_behavior_failure"
@@ -439,10 +439,10 @@ class ToolCallBehaviorFailure(JudgedEvaluator):
         """Yield, turn by turn, one score for each call and one for the turn."""
         turns, tools = subject.conversation.turns, tools_shown(subject)
         has_calls = any(turn.calls for turn in turns)
-        whole = conversation_material(subject).plus(tools=tools, expected=expected_in(subject, turns))
+        shared = conversation_material(subject).plus(tools=tools, expected=expected_in(subject, turns))
         for turn in turns:
-            later, material = None, whole
-            if not whole.complete:
+            later, material = None, shared
+            if not shared.complete:
                 later = later_calls(subject, turn)
                 material = turn_material(subject, turn).plus(tools=tools, expected=expected_in(subject, [turn]))
             for call in turn.calls:

@@ -49,7 +49,7 @@ class Transcript:
 
     @property
     def material(self) -> dict[str, str]:
-        """The conversation as the texts `turn`, its last turn, and `earlier`, what came before it, if anything did.
+        """The conversation as the texts `turn`, its last turn, and `earlier`, the turns before it, if anything did.
 
         Questions about a conversation and those about its last turn therefore have the same material, and share a call,
         unless texts had to be cut.

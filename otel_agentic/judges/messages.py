@@ -354,8 +354,8 @@ def _as_json(value: Any) -> str:
 
 def _escaped_token(match: re.Match[str]) -> str:
     """Return a string with its escapes, or the bracket of a list at a distance from a value: `[INST]` marks a role."""
-    token = match.group()
-    return "[ " if token == "[" else _ESCAPED.sub(_escape, token)
+    text = match.group()
+    return "[ " if text == "[" else _ESCAPED.sub(_escape, text)
 
 
 def _escape(match: regex.Match[str]) -> str:

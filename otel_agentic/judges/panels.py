@@ -93,7 +93,9 @@ class Panel:
         for word in words:
             is_ambiguous = totals[word] > 1 or word.endswith(REASONING_SUFFIX)
             numbered = (f"{word}_{number}" for number in count(1))
-            names[next(name for name in numbered if not totals[name] and name not in names) if is_ambiguous else word] = None
+            names[
+                next(name for name in numbered if not totals[name] and name not in names) if is_ambiguous else word
+            ] = None
         return tuple(names)
 
     @cached_property
@@ -133,7 +135,9 @@ class Panel:
         for name, form in self.form:
             fields = {"reasoning": reasoning_field(name), field_of(form): name}
             try:
-                replies[name] = validated({key: values[field] for key, field in fields.items() if field in values}, form)
+                replies[name] = validated(
+                    {key: values[field] for key, field in fields.items() if field in values}, form
+                )
             except UnreadableReplyError as error:
                 problem = error
         if not replies and problem is not None:
@@ -183,8 +187,7 @@ def _reply_instructions(form: PanelForm, way: Way, nonce: str) -> str:
     for name, part in form:
         names_by_form.setdefault(part, []).append(f"`{name}`")
     lines = [
-        PANEL["field"].format(names=", ".join(names), allowed=_allowed(part))
-        for part, names in names_by_form.items()
+        PANEL["field"].format(names=", ".join(names), allowed=_allowed(part)) for part, names in names_by_form.items()
     ]
     return str(PANEL["reply"].strip().format(form=PANEL["replies"][way], fields="\n".join(lines), nonce=nonce))
 

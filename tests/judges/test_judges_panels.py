@@ -339,7 +339,10 @@ def test_every_question_of_a_panel_has_a_field_of_its_own(rubrics: list[Rubric],
             "parsed": {
                 field: value
                 for name, item in zip(panel.names, questions, strict=True)
-                for field, value in ((reasoning_field(name), "x"), (name, RIGHT[item.form.kind if item.form else "score"]))
+                for field, value in (
+                    (reasoning_field(name), "x"),
+                    (name, RIGHT[item.form.kind if item.form else "score"]),
+                )
             }
         }
     )

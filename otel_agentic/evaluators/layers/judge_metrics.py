@@ -14,7 +14,8 @@ from otel_agentic.evaluators.base import (
     none_of,
 )
 from otel_agentic.evaluators.layers.calls import ExpectedCalls, comparable, compared
-from otel_agentic.evaluators.layers.plans import FEWEST_STEPS, no_plan, texts_of, written_plan
+from otel_agentic.evaluators.layers.plan_texts import FEWEST_STEPS
+from otel_agentic.evaluators.layers.plans import no_plan, texts_of, written_plan
 from otel_agentic.evaluators.transcript import json_line, transcript
 from otel_agentic.judges.base import JsonLines, JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
 from otel_agentic.judges.prompts import load_rubric

@@ -202,9 +202,7 @@ class GoalAccuracyWithoutReference(BuiltInEvaluator):
         if missing is not None:
             return [none_of(WITHOUT_REFERENCE, *missing)]
         text = transcript(subject.conversation.turns)
-        goal_reply, end_reply = yield [
-            rubric_question(rubric, **text.material) for rubric in (_USER_GOAL, _END_STATE)
-        ]
+        goal_reply, end_reply = yield [rubric_question(rubric, **text.material) for rubric in (_USER_GOAL, _END_STATE)]
         missing = _unusable([goal_reply, end_reply], labels=False)
         goals, ends = _texts(goal_reply), _texts(end_reply)
         if missing is None and not goals:
