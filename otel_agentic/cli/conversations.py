@@ -29,7 +29,7 @@ from otel_agentic.cli.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.cli.render.text import moment, plural, ratio, safe, short
+from otel_agentic.cli.render.text import WITHOUT_CASE, moment, plural, ratio, safe, short
 from otel_agentic.results.conversations import (
     CallPair,
     ConversationDetails,
@@ -142,8 +142,9 @@ def _print_head(out: Console, conversation: ShownConversation, score: Conversati
     case = f"case {score.case_id}: " if score.case_id else ""
     style = {"pass": "green", "fail": "red"}.get(score.outcome)
     say(out, f"{case}{score.outcome}{reason} — {score.explanation}", style=style)
-    if len(score.criteria) > 1 or any(criterion.name not in {"answer", "tools"} for criterion in score.criteria):
-        decided = [f"{criterion.name} {criterion.outcome}" for criterion in score.criteria]
+    criteria = [criterion for criterion in score.criteria if criterion.name != WITHOUT_CASE]
+    if len(criteria) > 1 or any(criterion.name not in {"answer", "tools"} for criterion in criteria):
+        decided = [f"{criterion.name} {criterion.outcome}" for criterion in criteria]
         say(out, f"decided by: {', '.join(decided)}")
     for warning in _warnings(score):
         say(out, f"warning: {warning}", style="yellow")

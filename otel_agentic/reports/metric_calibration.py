@@ -221,6 +221,17 @@ def _warnings(others: Mapping[JudgeVersion, int], changed: int) -> Iterator[str]
         yield f"{changed:,} annotated conversations continued after they were annotated and are not compared"
 
 
+#: The explanation for a metric that always passes.
+ALWAYS_PASSES: Final = (
+    "has neither failing labels nor a threshold, so every score passes; set one in evaluators.thresholds"
+)
+
+
+def always_passes(metric: Metric, rules: FailureRules) -> bool:
+    """Return whether no score of a metric can be a failure."""
+    return not metric.failing and metric.name not in rules.thresholds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JudgedMetric:
     """The scores of one metric by one judge (None without scores), by target."""
@@ -238,12 +249,8 @@ class _JudgedMetric:
 
     def warnings(self) -> Iterator[str]:
         """Yield a warning if no score can be a failure."""
-        name = self.metric.name
-        if not self.metric.failing and name not in self.rules.thresholds:
-            yield (
-                f"{name} has neither failing labels nor a threshold, so every score passes; set one in "
-                "evaluators.thresholds"
-            )
+        if always_passes(self.metric, self.rules):
+            yield f"{self.metric.name} {ALWAYS_PASSES}"
 
     def passes(self, location: _Location) -> bool | None:
         """Return whether the scores of a target pass: None without a score, False if any of them is a failure."""
