@@ -61,7 +61,7 @@ class StoredCriterion:
         return not_evaluated(missing, f"{self.criterion.text} has no score")
 
     def reason_missing(self, scores: Sequence[MetricScore], reason: FailReason | NotEvaluatedReason | None) -> str:
-        """Return why a conversation has no value, `not_scored` if it was not computed; arguments as in `part`."""
+        """Return the reason for a missing value, `not_scored` if it was not computed; arguments as in `part`."""
         reasons = [score.reason for score in scores if score.name in self.names and score.reason is not None]
         if reasons:
             return reasons[0]

@@ -149,7 +149,7 @@ def texts_of(name: str, settings: ScoringSettings) -> Sequence[str]:
 
 
 def fingerprint(name: str, settings: ScoringSettings) -> str:
-    """Return the criteria that a name means, empty where the name says it all: results of different ones are never mixed.
+    """Return the criteria that a name means, empty where the name is enough: results of different ones are never mixed.
 
     >>> from otel_agentic.config import ScoringSettings
     >>> [fingerprint(name, ScoringSettings(criteria=("answer", "state"))) for name in ("correct", "tools")]

@@ -347,7 +347,7 @@ CREATE TABLE windows (
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
     criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
-    criteria VARCHAR NOT NULL DEFAULT '', -- the criteria that this name meant, empty where it says it all
+    criteria VARCHAR NOT NULL DEFAULT '', -- the criteria that this name meant, empty where the name is enough
     tag VARCHAR, -- case tag; null for the whole
     "window" VARCHAR NOT NULL, -- width such as 1h, 24h, 7d, or n200: the newest 200 conversations
     "end" TIMESTAMP_NS NOT NULL, -- end of the window, inclusive
@@ -516,7 +516,7 @@ CREATE TABLE subjects (
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
     criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
-    criteria VARCHAR NOT NULL DEFAULT '' -- the criteria that this name meant, empty where it says it all: outcomes of different ones are never counted together
+    criteria VARCHAR NOT NULL DEFAULT '' -- the criteria that this name meant, empty where the name is enough: outcomes of different ones are never counted together
 );
 
 -- One row is the number of a case that a result names.

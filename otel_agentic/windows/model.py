@@ -319,7 +319,7 @@ class GroupKey:
     """The subject of a rate; a key that does not apply to the grouping is None.
 
     The same key is used in the `windows` table, in JSON and in metric attributes. `dataset` is set together with
-    `case`. `criterion` is what the outcomes are by, and `criteria` what this name meant, empty where it says it all; both are
+    `case`. `criterion` is what the outcomes are by, and `criteria` what this name meant, empty where the name is enough; both are
     set in windows, where outcomes by different criteria are never counted together. Sort keys by `sort_key`, because a plain comparison of None with a text fails.
     """
 

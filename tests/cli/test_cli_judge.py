@@ -145,7 +145,7 @@ def test_the_prompts_in_force_are_shown_with_their_versions(tmp_path: Path, monk
     assert "Be kind." in done("prompts", "show").out
 
 
-def test_a_metric_that_nobody_annotated_names_the_next_step_and_no_labels_are_counted(prepared: Path) -> None:
+def test_a_metric_without_annotations_names_the_next_step_and_no_labels_are_counted(prepared: Path) -> None:
     out = done("judge", "calibrate", "--metric", "agentest.coherence", "--db", prepared / "t.duckdb").out
     assert passage(out) == snapshot(
         "agentest.coherence: not annotated yet; `otel-agentic label ID pass|fail --turn N --name agentest.coherence`"
