@@ -122,7 +122,7 @@ def _expectation_of(turn_index: int | None, conversation: ConversationScore, cas
         return case.tools
     indices = (turn.case_turn_index for turn in conversation.turns if turn.turn_index == turn_index)
     index = next(indices, None)
-    return None if index is None else case.turns[index].tools
+    return case.turns[index].tools if index is not None and index < len(case.turns) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -346,8 +346,6 @@ CREATE TABLE windows (
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
-    criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
-    criteria VARCHAR NOT NULL DEFAULT '', -- the criteria that this name meant, empty where the name is enough
     tag VARCHAR, -- case tag; null for the whole
     "window" VARCHAR NOT NULL, -- width such as 1h, 24h, 7d, or n200: the newest 200 conversations
     "end" TIMESTAMP_NS NOT NULL, -- end of the window, inclusive
@@ -371,7 +369,9 @@ CREATE TABLE windows (
     tier VARCHAR NOT NULL, -- deployment tier claimed as of the end, from all conversations of the version up to then (see slo.since), not of this window alone; only the criterion correct claims one, and others have insufficient_evidence
     leaning VARCHAR, -- tier that the point estimates of this window lean to; it claims nothing; null where they are undefined
     revision INTEGER NOT NULL, -- 1-based; a restated window counts up
-    computed_at TIMESTAMP_NS NOT NULL -- when
+    computed_at TIMESTAMP_NS NOT NULL, -- when
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
+    criteria VARCHAR NOT NULL DEFAULT '' -- the criteria that this name meant, empty where the name is enough
 );
 
 -- One row is a version of a dataset becoming current: one that returns has a row for each time; the newest row is the current one.
@@ -581,8 +581,6 @@ CREATE TABLE monitors (
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
-    criterion VARCHAR NOT NULL DEFAULT 'correct', -- as in `windows`
-    criteria VARCHAR NOT NULL DEFAULT '', -- as in `windows`
     objective VARCHAR NOT NULL, -- name of the objective
     k INTEGER NOT NULL, -- the k of pass^k
     target DOUBLE NOT NULL, -- pass^k that is promised
@@ -602,7 +600,9 @@ CREATE TABLE monitors (
     watermark TIMESTAMP_NS NOT NULL, -- results up to this time are final and were seen
     computed_at TIMESTAMP_NS NOT NULL, -- when the row was written
     block VARCHAR NOT NULL, -- what counts once: auto, user, session, hour, or none for each conversation
-    blocks BIGINT NOT NULL -- blocks that closed, each of them one look
+    blocks BIGINT NOT NULL, -- blocks that closed, each of them one look
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- as in `windows`
+    criteria VARCHAR NOT NULL DEFAULT '' -- as in `windows`
 );
 
 -- One row is a backfill: everything that decides its result, and how far its newest pass has come.

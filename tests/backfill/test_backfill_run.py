@@ -95,7 +95,7 @@ def test_a_conversation_that_came_late_restates_the_windows_that_hold_it_and_no_
     assert done["windows"]["rows_changed"] == len(changed) > 0
     ((ended,),) = rows(engine, "SELECT ended_at FROM conversations WHERE conversation_id = 'late'")
     assert all(ended <= row[6] < ended + timedelta(hours=24) for row in changed)
-    assert {2} == {row[-2] for row in changed}
+    assert {2} == {row[-4] for row in changed}
 
 
 def test_rows_of_other_windows_and_other_k_stay(days_of: DaysOf) -> None:

@@ -41,7 +41,7 @@ def test_rules_are_those_of_the_objectives_and_windows_of_the_settings(
     ]
     assert breached["expr"] == snapshot(
         "max without (agentic_estimator, agentic_k) (agentic_pass_pow_k_upper_ratio"
-        '{agentic_window="6h",agentic_k="3",agentic_case_tag="",gen_ai_agent_name=~"refund-.*"}) < 0.7'
+        '{agentic_window="6h",agentic_k="3",agentic_criterion="correct",agentic_case_tag="",gen_ai_agent_name=~"refund-.*"}) < 0.7'
     )
 
 

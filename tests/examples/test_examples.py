@@ -49,7 +49,7 @@ PRINTS: Final = {
         "order-18: desk.tone: no score, content_not_captured",
     ),
     "prometheus_scrape": (
-        'agentic_success_ratio{agentic_estimator="bayesian"',
+        'agentic_success_ratio{agentic_criterion="correct",agentic_estimator="bayesian"',
         'agentic_k="3"',
         'gen_ai_agent_name="weather"',
         "agentic_pass_pow_k_lower_ratio{",

@@ -280,7 +280,7 @@ def test_the_stored_row_says_everything(start: Start) -> None:
         *("pass^3>=0.7", 3, 0.7, pytest.approx(0.7 ** (1 / 3)), 0.01, "pooled", 4, 3),
     ]
     assert row[12:16] == [e_of(path, 0.7 ** (1 / 3)), pytest.approx(log_e[-1]), e_of(path, 0.7 ** (1 / 3)), None]
-    assert row[16:] == [pytest.approx(float(row[16])), 500.0, 0, None, "none", 4]
+    assert row[16:] == [pytest.approx(float(row[16])), 500.0, 0, None, "none", 4, "correct", ""]
     assert row[16] > 0
     watermark = "SELECT epoch_ns(watermark), epoch_ns(computed_at) FROM monitors"
     assert [(NOON_NS - LATENESS_NS, NOON_NS)] == rows(engine, watermark)

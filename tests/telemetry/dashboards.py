@@ -12,6 +12,7 @@ from otel_agentic.telemetry.alerts import dashboard_text
 VALUES: Final = {
     "$__rate_interval": "5m",
     "$__range": "1h",
+    "$criterion": "correct",
     "$environment": ".*",
     "$estimator": ".*",
     "$version": ".*",
