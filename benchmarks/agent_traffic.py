@@ -127,7 +127,7 @@ def _small_chat(builder: _RequestBuilder, texts: _Texts, number: int) -> None:
         ]  # fmt: skip
         for index, (name, attributes) in enumerate(spans):
             at_ns = began_ns + (turn * len(spans) + index) * _SECOND_NS // 100
-            builder.add(trace_id, index, name, at_ns, _SECOND_NS // 200, attributes)
+            builder.add(trace_id, index, name, (at_ns, at_ns + _SECOND_NS // 200), attributes)
         history += [wish, response, said]
 
 
@@ -160,8 +160,16 @@ def growing_histories(traces: int) -> Workload:
         trace_id = (number + 1).to_bytes(16, "little")
         began_ns = _BEGAN_NS + number * 1000 * _SECOND_NS
         run = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "coder"}
-        builder.add(trace_id, 0, "invoke_agent coder", began_ns, 900 * _SECOND_NS, {**run, "gen_ai.conversation.id": f"run-{number}"})
-        messages: list[dict[str, Any]] = [{"role": "user", "parts": [{"type": "text", "content": f"Repair module {number}."}]}]
+        builder.add(
+            trace_id,
+            0,
+            "invoke_agent coder",
+            (began_ns, began_ns + 900 * _SECOND_NS),
+            {**run, "gen_ai.conversation.id": f"run-{number}"},
+        )
+        messages: list[dict[str, Any]] = [
+            {"role": "user", "parts": [{"type": "text", "content": f"Repair module {number}."}]}
+        ]
         for step in range(_LONG_STEPS):
             at_ns = began_ns + (2 * step + 1) * _SECOND_NS
             result = " ".join(texts.sentences(number * _LONG_STEPS + step, 1))
@@ -170,10 +178,13 @@ def growing_histories(traces: int) -> Workload:
             is_last = step == _LONG_STEPS - 1
             part = {"type": "text", "content": "It is repaired."} if is_last else call
             output = {"role": "assistant", "parts": [part]}
-            builder.add(trace_id, 2 * step + 1, "chat m", at_ns, _SECOND_NS // 2, _model_call(messages, output))
+            builder.add(
+                trace_id, 2 * step + 1, "chat m", (at_ns, at_ns + _SECOND_NS // 2), _model_call(messages, output)
+            )
             if not is_last:
-                builder.add(trace_id, 2 * step + 2, "execute_tool read", at_ns + _SECOND_NS, _SECOND_NS // 2,
-                            _tool_call("read", call_id, arguments, result))  # fmt: skip
+                times_ns = (at_ns + _SECOND_NS, at_ns + 3 * _SECOND_NS // 2)
+                attributes = _tool_call("read", call_id, arguments, result)
+                builder.add(trace_id, 2 * step + 2, "execute_tool read", times_ns, attributes)
             response = {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": result}]}
             messages += [output, response]
     return builder.workload("growing histories")
@@ -187,7 +198,7 @@ class _RequestBuilder:
         self._count = 0
 
     def add(
-        self, trace_id: bytes, index: int, name: str, start_ns: int, duration_ns: int, attributes: Mapping[str, Any]
+        self, trace_id: bytes, index: int, name: str, times_ns: tuple[int, int], attributes: Mapping[str, Any]
     ) -> None:
         """Add a span; the span with index 0 is the root of its trace, and all others are its children."""
         if self._count % _REQUEST_SPANS == 0:
@@ -196,14 +207,19 @@ class _RequestBuilder:
             block.resource.attributes.add(key="service.name").value.string_value = "benchmark"
             block.scope_spans.add().scope.name = "benchmark"
         self._count += 1
-        span = self._requests[-1].resource_spans[0].scope_spans[0].spans.add(
-            trace_id=trace_id,
-            span_id=(index + 1).to_bytes(8, "big"),
-            parent_span_id=(1).to_bytes(8, "big") if index else b"",
-            name=name,
-            kind=1,
-            start_time_unix_nano=start_ns,
-            end_time_unix_nano=start_ns + duration_ns,
+        span = (
+            self._requests[-1]
+            .resource_spans[0]
+            .scope_spans[0]
+            .spans.add(
+                trace_id=trace_id,
+                span_id=(index + 1).to_bytes(8, "big"),
+                parent_span_id=(1).to_bytes(8, "big") if index else b"",
+                name=name,
+                kind=1,
+                start_time_unix_nano=times_ns[0],
+                end_time_unix_nano=times_ns[1],
+            )
         )
         for key, value in attributes.items():
             held = span.attributes.add(key=key).value

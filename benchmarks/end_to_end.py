@@ -17,20 +17,23 @@ import gc
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from benchmarks.agent_traffic import Workload, captures, growing_histories, small_chats, tau_airline
 from benchmarks.cpu_time import cpu_of
 from otel_agentic.config import Settings
-from otel_agentic.conversations.model import ClosedBy
 from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.live.loops import WindowLoop
 from otel_agentic.spans import Limits, SpanBatch, decode_traces
+from otel_agentic.store import links
 from otel_agentic.telemetry import Telemetry
+
+T = TypeVar("T")
 
 #: Traces, or conversations, in one portion of the collector's loops.
 _PORTION: Final = 500
@@ -98,7 +101,7 @@ class _Stages:
         self._engine = engine
         self._requests = workload.requests
         self._limits = Limits.from_settings(engine.settings.receive)
-        self._telemetry = Telemetry.from_settings(engine.emit, run_id="benchmark", trigger="live")
+        self._telemetry = Telemetry.from_settings(engine.emit, run_id="benchmark", trigger="online")
         self._windows = WindowLoop(engine, self._telemetry)
         self._batches: list[SpanBatch] = []
         self._touched = AffectedItems(keys=frozenset(), loose_traces=frozenset())
@@ -108,8 +111,8 @@ class _Stages:
         yield "decode", self._decode
         yield "store and commit", self._store
         yield "read traces", self._read
-        yield "rebuild when turns are idle", lambda: self._rebuild(None)
-        yield "rebuild when conversations close", lambda: self._rebuild("idle")
+        yield "rebuild when turns are idle", self._rebuild
+        yield "close", self._close
         yield "match and score", self._score
         yield "windows", self._windows.refresh
 
@@ -137,14 +140,20 @@ class _Stages:
         for traces in _portions(rebuilder.pending()):
             self._touched |= rebuilder.read(traces)
 
-    def _rebuild(self, closed_by: ClosedBy | None) -> None:
+    def _rebuild(self) -> None:
         nothing = AffectedItems(keys=frozenset(), loose_traces=frozenset())
-        parts = [
-            *(AffectedItems(keys=frozenset(keys), loose_traces=frozenset()) for keys in _portions(sorted(self._touched.keys))),
-            *(AffectedItems(keys=frozenset(), loose_traces=frozenset(loose)) for loose in _portions(sorted(self._touched.loose_traces))),
-        ]  # fmt: skip
-        for part in parts or [nothing]:
-            self._engine.rebuilder.rebuild(part, lambda _: closed_by)
+        parts = [replace(nothing, keys=frozenset(keys)) for keys in _portions(sorted(self._touched.keys))]
+        parts += [
+            replace(nothing, loose_traces=frozenset(ids)) for ids in _portions(sorted(self._touched.loose_traces))
+        ]
+        for part in parts:
+            self._engine.rebuilder.rebuild(part, lambda _: None)
+
+    def _close(self) -> None:
+        with self._engine.store.read() as con:
+            open_conversations = links.open_conversations(con, self._engine.clock())
+        for portion in _portions(open_conversations):
+            self._engine.rebuilder.close({conversation.key for conversation in portion}, ())
 
     def _score(self) -> None:
         runner = self._engine.runner
@@ -152,7 +161,7 @@ class _Stages:
             runner.evaluate(runner.truth(), EvaluationRequest(keys=keys[:_PORTION], chosen=runner.chosen))
 
 
-def _portions(items: Sequence[str]) -> Iterator[Sequence[str]]:
+def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[start : start + _PORTION] for start in range(0, len(items), _PORTION))
 
 
