@@ -193,7 +193,6 @@ def _value(digits: str) -> tuple[float, int]:
 
 
 _MONTHS: Final = {name: number for number, names in enumerate(LEXICON["months"], start=1) for name in names.split()}
-_MONTH_BEGINNINGS: Final = tuple({name[:3] for name in _MONTHS})
 _HALF_DAY_MINUTES: Final = 12 * 60
 _DAY_MINUTES: Final = 24 * 60
 
@@ -246,6 +245,7 @@ class TimeOfDay:
 #: As an alternative of a regular expression, in lower case.
 MONTH_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _MONTH: Final = rf"(?P<month>{MONTH_NAMES})\b\.?"
+_RUN_OF_WORD_CHARACTERS: Final = re.compile(r"\w+")
 #: "3. Mai" is a date, "in room 3. May I" is not.
 _DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.(?!\s+(?:may|march)\b))?"
 _NUMERIC_DATES: Final = (
@@ -274,9 +274,8 @@ def days(text: str) -> Iterator[Day]:
     >>> iso.same_as(long)
     True
     """
-    lowered = text.lower()
-    # Most texts name no month: searching for one is cheaper than trying three patterns at every position.
-    worded = any(beginning in lowered for beginning in _MONTH_BEGINNINGS)
+    # Most texts name no month: comparing their words is cheaper than trying three patterns at every position.
+    worded = not _MONTHS.keys().isdisjoint(_RUN_OF_WORD_CHARACTERS.findall(text.casefold()))
     for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if worded else ())):
         for match in pattern.finditer(text):
             readings = frozenset(reading for reading in _readings(match.groupdict(default="")) if _possible(reading))
@@ -386,7 +385,11 @@ def rival_facts(first: Fact, second: Fact) -> bool:
     return type(first) is type(second) and not same_fact(first, second)
 
 
-_TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"\u201c\u201d\u2018\u2019'<>|*`=]+")
+_SEPARATORS_OF_TOKENS: Final = r"\s,;!?()\[\]{}\"\u201c\u201d\u2018\u2019'<>|*`="
+#: A token with a character that only identifiers have; most words have none, so that they need no further check.
+_TOKEN: Final = re.compile(
+    rf"(?<![^{_SEPARATORS_OF_TOKENS}])[^{_SEPARATORS_OF_TOKENS}\d_@/\\]*+[\d_@/\\][^{_SEPARATORS_OF_TOKENS}]*"
+)
 _TRAILING: Final = ".:-/"
 _REMEMBERED_CHARACTERS: Final = 4000
 _DIGIT: Final = re.compile(r"\d")
