@@ -10,6 +10,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -88,6 +89,7 @@ _TENS: Final[Mapping[str, int]] = {word: 10 * value for value, word in enumerate
 _WORDED_SCALES: Final[Mapping[str, float]] = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _CURRENCIES: Final = "$€£¥₹"
 
+_WORD_CHARACTERS: Final = re.compile(r"\w+")
 #: A number. It starts at a digit, so that the search skips from number to number; `_BEFORE` reads the prefix
 #: afterwards.
 _NUMBER: Final = re.compile(
@@ -125,6 +127,14 @@ _WORD: Final = re.compile(
 )
 
 
+_NUMBER_NAMES: Final = frozenset({*_TENS, *_WORDED})
+
+
+def _has_word_among(words: AbstractSet[str], text: str) -> bool:
+    """Return whether a text contains one of these words; a pattern of all words would be tried at every position."""
+    return not words.isdisjoint(_WORD_CHARACTERS.findall(text.casefold()))
+
+
 def quantities(text: str) -> Iterator[Quantity]:
     """Yield the numbers of a text, first those in digits, then those in words, each group in order.
 
@@ -133,7 +143,7 @@ def quantities(text: str) -> Iterator[Quantity]:
     """
     for match in _NUMBER.finditer(text):
         yield _quantity(text, match)
-    for match in _WORD.finditer(text):
+    for match in _WORD.finditer(text) if _has_word_among(_NUMBER_NAMES, text) else ():
         yield _worded(match)
 
 
@@ -245,7 +255,6 @@ class TimeOfDay:
 #: As an alternative of a regular expression, in lower case.
 MONTH_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _MONTH: Final = rf"(?P<month>{MONTH_NAMES})\b\.?"
-_RUN_OF_WORD_CHARACTERS: Final = re.compile(r"\w+")
 #: "3. Mai" is a date, "in room 3. May I" is not.
 _DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.(?!\s+(?:may|march)\b))?"
 _NUMERIC_DATES: Final = (
@@ -274,9 +283,7 @@ def days(text: str) -> Iterator[Day]:
     >>> iso.same_as(long)
     True
     """
-    # Most texts name no month: comparing their words is cheaper than trying three patterns at every position.
-    worded = not _MONTHS.keys().isdisjoint(_RUN_OF_WORD_CHARACTERS.findall(text.casefold()))
-    for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if worded else ())):
+    for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if _has_word_among(_MONTHS.keys(), text) else ())):
         for match in pattern.finditer(text):
             readings = frozenset(reading for reading in _readings(match.groupdict(default="")) if _possible(reading))
             if readings:
