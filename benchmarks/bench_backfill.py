@@ -108,6 +108,7 @@ def contents(engine: Engine) -> dict[str, list[Any]]:
         "tool_calls": "SELECT bit_xor(hash(t)) FROM tool_calls t",
         "tool_faults": "SELECT bit_xor(hash(t)) FROM tool_faults t",
         "tool_counts": "SELECT bit_xor(hash(t)) FROM tool_counts t",
+        "call_pairs": "SELECT bit_xor(hash(t)) FROM call_pairs t",
         "windows": 'SELECT bit_xor(hash(t)) FROM (SELECT "end", "window", k, estimator, n, c, tier FROM windows) t',
     }
     with engine.store.read() as con:

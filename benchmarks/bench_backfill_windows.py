@@ -24,7 +24,7 @@ CASES: Final = 50
 NS_PER_S: Final = 1_000_000_000
 #: One statement per table. They write the rows that rebuilding and scoring would write, in the columns that windows read.
 FILL: Final = (
-    "INSERT INTO subjects SELECT i + 1, 'agent-' || i, '1', 'production', 'bench' FROM range($agents) t(i)",
+    "INSERT INTO subjects SELECT i + 1, 'agent-' || i, '1', 'production', 'bench', 'correct', '' FROM range($agents) t(i)",
     "INSERT INTO result_cases SELECT i + 1, 'bench', 'case-' || i FROM range($cases) t(i)",
     """
     CREATE TEMP TABLE made AS
@@ -44,12 +44,11 @@ FILL: Final = (
     FROM made
     """,
     """
-    INSERT INTO conversation_scores BY NAME
+    INSERT INTO scores BY NAME
     SELECT
         $evaluation AS evaluation_id, 'production' AS environment, 'c-' || i AS conversation_id, 1 AS revision,
-        false AS superseded, CASE WHEN wrong THEN 'fail' ELSE 'pass' END AS outcome, 'computed' AS outcome_source,
-        outcome AS computed_outcome, outcome AS answer_outcome, outcome AS tool_outcome, outcome AS both_outcome,
-        [] AS missing_outputs, '' AS explanation, ended AS scored_at
+        'conversation' AS target, 'agentic.conversation' AS name, CASE WHEN wrong THEN 'fail' ELSE 'pass' END AS label,
+        'core' AS evaluator, ended AS scored_at
     FROM made
     """,
     """

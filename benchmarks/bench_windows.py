@@ -47,7 +47,7 @@ FROM (
 ORDER BY i DESC
 """
 _SUBJECTS: Final = """
-INSERT INTO subjects SELECT DISTINCT subject, agent, agent_version, environment, service FROM results
+INSERT INTO subjects BY NAME SELECT DISTINCT subject, agent, agent_version, environment, service FROM results
 """
 #: The bare aggregate: each window's rows counted by group.
 _BARE: Final = """

@@ -135,7 +135,7 @@ def _subject(scored: ScoredConversation) -> tuple[str | None, str | None, str, s
     return (scored.agent, scored.agent_version, scored.environment, scored.service)
 
 
-_SUBJECT = "INSERT INTO subjects SELECT $number, $agent, $version, 'production', 'shop' WHERE NOT EXISTS (FROM subjects WHERE subject = $number)"
+_SUBJECT = "INSERT INTO subjects SELECT $number, $agent, $version, 'production', 'shop', 'correct', '' WHERE NOT EXISTS (FROM subjects WHERE subject = $number)"
 
 
 def save_outcomes(

@@ -15,8 +15,8 @@ import orjson
 
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import target_of
-from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.scoring.model import Impact, impacts_of
+from otel_agentic.scoring.pairs import tool_counts
 from otel_agentic.scoring.scope import DIMENSIONS, Dimension
 from otel_agentic.store.scores import FAULT_DIMENSION  # one table for all; it opens no store
 from otel_agentic.windows import scored_conversation

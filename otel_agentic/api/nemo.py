@@ -256,7 +256,12 @@ def _endpoint_of(model: _Model) -> dict[str, str]:
 def evaluate_tasks(
     config: NemoConfig, paths: Sequence[Path], *, progress: Callable[[int, int], None] = lambda *_: None
 ) -> dict[str, RowsEvaluated]:
-    """Return the evaluation of each task, by its name. Raises what `evaluate_rows` raises."""
+    """Return the evaluation of each task, by its name.
+
+    Raises:
+        UsageError: the judge of a task is missing or unusable; the message names the task.
+        OtelAgenticError: see `evaluate_rows`.
+    """
     results: dict[str, RowsEvaluated] = {}
     checked: list[tuple[str, dict[str, Any]]] = []
     for task in config.tasks:
@@ -265,7 +270,10 @@ def evaluate_tasks(
         if judge in checked:  # one test question for each model
             settings = settings.model_copy(update={"judge": settings.judge.model_copy(update={"sanity_check": False})})
         checked.append(judge)
-        results[task.name] = evaluate_rows(paths, settings, [task.metric], progress=progress)
+        try:
+            results[task.name] = evaluate_rows(paths, settings, [task.metric], progress=progress)
+        except UsageError as error:
+            raise UsageError(f"tasks.{task.name}: {error}") from error
     return results
 
 

@@ -29,8 +29,9 @@ from otel_agentic.cli.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.cli.render.text import moment, plural, ratio, safe, short
+from otel_agentic.cli.render.text import WITHOUT_CASE, moment, plural, ratio, safe, short
 from otel_agentic.results.conversations import (
+    CallPair,
     ConversationDetails,
     ConversationRow,
     ConversationScore,
@@ -107,6 +108,8 @@ _QUERY: Final = 200
 _ANSWER: Final = 300
 _ARGUMENTS: Final = 160
 _RESULT: Final = 80
+#: The statuses of an actual call that has an expected call.
+_PAIRED: Final = frozenset({"paired", "excused"})
 
 
 def print_conversation(out: Console, details: ConversationDetails) -> None:
@@ -117,7 +120,7 @@ def print_conversation(out: Console, details: ConversationDetails) -> None:
     expected = _aligned(case, score)
     for turn in conversation.turns:
         click.echo()
-        _print_turn(out, turn, expected.get(turn.index))
+        _print_turn(out, turn, expected.get(turn.index), _pairs_of(score, turn.index))
     if score is not None:
         _print_expected(out, case, score)
         _print_faults(out, score)
@@ -139,8 +142,9 @@ def _print_head(out: Console, conversation: ShownConversation, score: Conversati
     case = f"case {score.case_id}: " if score.case_id else ""
     style = {"pass": "green", "fail": "red"}.get(score.outcome)
     say(out, f"{case}{score.outcome}{reason} — {score.explanation}", style=style)
-    if len(score.criteria) > 1 or any(criterion.name not in {"answer", "tools"} for criterion in score.criteria):
-        decided = [f"{criterion.name} {criterion.outcome}" for criterion in score.criteria]
+    criteria = [criterion for criterion in score.criteria if criterion.name != WITHOUT_CASE]
+    if len(criteria) > 1 or any(criterion.name not in {"answer", "tools"} for criterion in criteria):
+        decided = [f"{criterion.name} {criterion.outcome}" for criterion in criteria]
         say(out, f"decided by: {', '.join(decided)}")
     for warning in _warnings(score):
         say(out, f"warning: {warning}", style="yellow")
@@ -166,19 +170,21 @@ def _aligned(case: JsonObject, score: ConversationScore | None) -> dict[int, Jso
     return {turn: expected[index] for turn, index in pairs if index is not None and index < len(expected)}
 
 
-def _print_turn(out: Console, turn: ShownTurn, expected: JsonObject | None) -> None:
-    rows = _turn_rows(turn, expected or {})
+def _pairs_of(score: ConversationScore | None, turn_index: int | None) -> list[CallPair]:
+    """Return the pairs of the expectation of a turn, or of the expectation on the whole conversation (None)."""
+    return [] if score is None else [pair for pair in score.call_pairs if pair.turn_index == turn_index]
+
+
+def _print_turn(out: Console, turn: ShownTurn, expected: JsonObject | None, pairs: Sequence[CallPair]) -> None:
+    rows = _turn_rows(turn, expected or {}, pairs)
     columns = [Column(name=f"turn {turn.index + 1}", unfolded=True), *text("actual", "expected")]
     # Without a case, the third column would be empty.
     print_table(out, columns if expected else columns[:2], rows if expected else [row[:2] for row in rows])
 
 
-def _turn_rows(turn: ShownTurn, expected: JsonObject) -> list[list[str]]:
-    calls = (expected.get("tools") or {}).get("calls") or []
+def _turn_rows(turn: ShownTurn, expected: JsonObject, pairs: Sequence[CallPair]) -> list[list[str]]:
     rows = [["query", short(turn.query, _QUERY), _text(expected.get("query"), _QUERY)]]
-    expected_by_index, unpaired_calls = _side_by_side(turn.tools, calls)
-    rows += [[_kind(call), _actual(call), _expected(expected_by_index[index])] for index, call in enumerate(turn.tools)]
-    rows += [["call", "", _expected(record)] for record in unpaired_calls]
+    rows += _call_rows(turn, expected.get("tools") or {}, pairs)
     if turn.error:
         rows.append(["error", short(turn.error, _ANSWER), ""])
     accepted_answers = expected.get("answer")
@@ -190,31 +196,34 @@ def _turn_rows(turn: ShownTurn, expected: JsonObject) -> list[list[str]]:
     return rows
 
 
-def _side_by_side(
-    actual: list[ShownCall], expected: list[JsonObject]
-) -> tuple[dict[int, JsonObject | None], list[JsonObject]]:
-    """Return the expected call for each actual call, by index, and the expected calls without an actual call.
+def _call_rows(turn: ShownTurn, tools: JsonObject, pairs: Sequence[CallPair]) -> Iterator[list[str]]:
+    """Yield the calls of a turn; an expected call is in the row of the actual call with which it was scored.
 
-    This is for display only: an expected call is shown next to a call of the same tool, preferably one that succeeded and
-    has the same arguments.
+    Without a score, `pairs` is empty, and each call has its own row.
     """
-    expected_by_index: dict[int, JsonObject | None] = dict.fromkeys(range(len(actual)))
-    unpaired_calls = []
-    for record in expected:
-        candidates = [
-            (_fit(call, record), -index)
-            for index, call in enumerate(actual)
-            if call.name == record["tool_name"] and expected_by_index[index] is None
-        ]
-        if candidates:
-            expected_by_index[-max(candidates)[1]] = record
-        else:
-            unpaired_calls.append(record)
-    return expected_by_index, unpaired_calls
+    calls = _counted_calls(tools, pairs)
+    pair_of = {pair.actual_position: pair for pair in pairs}
+    for position, call in enumerate(turn.tools):
+        pair = pair_of.get(position)
+        label = _kind(call) if pair is None or pair.status in _PAIRED else pair.status
+        yield [label, _actual(call), "" if pair is None else _expected_of(pair, calls)]
+    if pairs:
+        yield from ([pair.status, "", _expected_of(pair, calls)] for pair in pairs if pair.actual_position is None)
+    else:
+        yield from (["expected", "", _expected(record)] for record in calls)
 
 
-def _fit(call: ShownCall, record: JsonObject) -> tuple[bool, bool]:
-    return call.error is None, call.arguments == (record.get("parameters") or {})
+def _counted_calls(tools: JsonObject, pairs: Sequence[CallPair]) -> list[JsonObject]:
+    """Return the expected calls of the alternative that was scored, or of the expectation itself."""
+    alternative = pairs[0].alternative if pairs else None
+    counted = tools if alternative is None else tools["alternatives"][alternative]
+    return counted.get("calls") or []
+
+
+def _expected_of(pair: CallPair, calls: list[JsonObject]) -> str:
+    index = pair.expected_index
+    # The definition of the case may be missing from the store.
+    return _expected(calls[index]) if index is not None and index < len(calls) else ""
 
 
 def _kind(call: ShownCall) -> str:
@@ -227,9 +236,7 @@ def _actual(call: ShownCall) -> str:
     return f"{safe(call.name)} {short(call.arguments, _ARGUMENTS)}\n-> {outcome}"
 
 
-def _expected(record: JsonObject | None) -> str:
-    if record is None:
-        return ""
+def _expected(record: JsonObject) -> str:
     optional = "" if record.get("required", True) else " (optional)"
     return f"{safe(record['tool_name'])} {short(record.get('parameters') or {}, _ARGUMENTS)}{optional}"
 
@@ -240,36 +247,41 @@ def _text(value: str | None, limit: int) -> str:
 
 def _print_expected(out: Console, case: JsonObject, score: ConversationScore) -> None:
     """Print expectations that any turn may meet: calls and outputs, with their results."""
-    tools = case.get("tools") or {}
-    calls = tools.get("calls") or []
+    pairs = _pairs_of(score, None)
+    calls = _counted_calls(case.get("tools") or {}, pairs)
     if calls:
         click.echo()
-        rows = [(_expected(record), _result(score, index, record)) for index, record in enumerate(calls)]
-        columns = text("expected in any turn", "result")
-        # The faults may belong to an alternative, or to the calls of a turn, so they are only listed below.
-        has_other_calls = tools.get("alternatives") or any(turn.get("tools") for turn in case.get("turns") or [])
-        column_count = 1 if has_other_calls else 2
-        print_table(out, columns[:column_count], [row[:column_count] for row in rows])
+        pair_of = {pair.expected_index: pair for pair in pairs}
+        results = [_result(score, pair_of.get(index)) for index in range(len(calls))]
+        rows = [(_expected(record), *result) for record, result in zip(calls, results, strict=True)]
+        print_table(out, text("expected in any turn", "actual", "result"), rows)
     if case.get("outputs"):
         missing = score.missing_outputs or []
         click.echo()
-        rows = [(output, "no" if str(output) in map(str, missing) else "yes") for output in case["outputs"]]
-        print_table(out, text("expected output", "found"), rows)
+        occurs = [(output, "no" if str(output) in map(str, missing) else "yes") for output in case["outputs"]]
+        print_table(out, text("expected output", "found"), occurs)
 
 
-def _result(score: ConversationScore, index: int, record: JsonObject) -> str:
-    """Return the result of an expected call according to the score."""
-    overall = [tools for tools in score.tool_scores if tools.turn_index is None]
-    if not overall or overall[0].outcome == "not_evaluated":
-        return "not evaluated"
-    faults = [
+def _result(score: ConversationScore, pair: CallPair | None) -> tuple[str, str]:
+    """Return the actual call of an expected call, and how they compare, according to the score."""
+    overall = next((tools for tools in score.tool_scores if tools.turn_index is None), None)
+    if pair is None or overall is None:
+        return "", "not evaluated"
+    if pair.actual_turn_index is None or pair.actual_position is None:
+        return "", pair.status
+    location = f"turn {pair.actual_turn_index + 1}, call {pair.actual_position + 1}"
+    if overall.outcome == "not_evaluated":
+        return location, "not evaluated"
+    # Another expectation may have faults in the same call.
+    kinds = {"wrong_parameters": pair.agreement != 1, "wrong_order": pair.in_order is False}
+    problems = [
         " ".join(filter(None, (fault.fault, fault.parameter)))
         for fault in score.tool_faults
-        if fault.expected_index == index
+        if (fault.turn_index, fault.actual_position) == (pair.actual_turn_index, pair.actual_position)
+        and fault.expected_index == pair.expected_index
+        and kinds.get(fault.fault)
     ]
-    if faults:
-        return ", ".join(faults)
-    return "as expected" if record.get("required", True) else "as expected, or not required"
+    return location, ", ".join(problems) or "as expected"
 
 
 def _print_faults(out: Console, score: ConversationScore) -> None:

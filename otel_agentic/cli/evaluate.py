@@ -32,7 +32,7 @@ from otel_agentic.cli.options import (
 from otel_agentic.cli.progress import progress_bar, reporting_waits
 from otel_agentic.cli.render.notes import advice, judge_notes, metric_advice, score_warnings
 from otel_agentic.cli.render.terminal import Column, console, numbers, print_json, print_result, print_table, say, text
-from otel_agentic.cli.render.text import NOTHING, percent, plural, short
+from otel_agentic.cli.render.text import NOTHING, WITHOUT_CASE, percent, plural, short
 from otel_agentic.errors import StoreBusyError, UsageError
 from otel_agentic.results import from_json
 from otel_agentic.results.evaluation import (
@@ -507,12 +507,17 @@ def _print_evaluation(out: Console, done: EvaluationRun) -> None:
 
 def _criterion_lines(done: EvaluationRun) -> Iterator[str]:
     """Yield what each criterion decided and cost, and what would change if only answers decided."""
-    if len(done.criteria) > 1:
-        for name, counts in done.criteria.items():
+    criteria = {name: counts for name, counts in done.criteria.items() if name != WITHOUT_CASE}
+    if len(criteria) > 1:
+        for name, counts in criteria.items():
             line = f"decided by {name}: {counts.passed:,} pass, {counts.fail:,} fail"
             line += f" ({counts.alone:,} by this alone)" if counts.alone else ""
             line += f", {counts.not_evaluated:,} not evaluated" if counts.not_evaluated else ""
-            line += f" ({counts.uncovered:,} conversations have no outcome because of it)" if counts.uncovered else ""
+            line += (
+                f" ({plural(counts.uncovered, 'conversation')} without an outcome because of it)"
+                if counts.uncovered
+                else ""
+            )
             yield line
     answers, passed = done.answers, done.outcomes.get("pass", 0)
     if answers is not None and set(done.criteria) != {"answer"} and answers.passed != passed:

@@ -141,6 +141,13 @@ _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "ins
 @click.option("--agent-version", metavar="VERSION", help="Only conversations of this version of the agent.")
 @click.option("--environment", metavar="NAME", help="Only conversations of this deployment environment.")
 @click.option(
+    "--criterion",
+    default="correct",
+    show_default=True,
+    metavar="NAME",
+    help="What counts as a success, as in `report`. A baseline keeps it, and is compared with the same criterion only.",
+)
+@click.option(
     "--min-pass-pow-k",
     multiple=True,
     callback=_parsed(partial(by_k, flag="--min-pass-pow-k")),
@@ -226,6 +233,7 @@ def gate(
     suite: str | None,
     agent_version: str | None,
     environment: str | None,
+    criterion: str,
     estimator: str | None,
     baseline: str | None,
     save_baseline: str | None,
@@ -260,6 +268,7 @@ def gate(
             suite=suite,
             agent_version=agent_version,
             environment=environment,
+            criterion=criterion,
             estimator=estimator,
             baseline=content,
             measure=save_baseline,

@@ -65,6 +65,11 @@ _TEXTS: Final = {
 
 def print_target(out: Console, target: str, calibration: TargetCalibration) -> None:
     """Print the agreement of the judge with human labels on turns, or on conversations."""
+    if not calibration.n:
+        say(out, f"no {target} was compared")
+        for line in _notes(target, calibration):
+            say(out, line)
+        return
     rows = [(name, interval(getattr(calibration, name)), description) for name, description in _MEANING.items()]
     columns = [
         *fixed("", f"{calibration.level:.0%} interval"),
@@ -135,7 +140,7 @@ def _notes(target: str, calibration: TargetCalibration) -> Iterator[str]:
             f"best threshold on these labels: {best.threshold:g} (agreement {percent(best.agreement)}); active: "
             f"{calibration.threshold:g}; it is chosen and measured on the same labels, so expect less agreement on others"
         )
-    if calibration.n and calibration.curve_n < calibration.n:
+    if len(calibration.curve) > 1 and calibration.curve_n < calibration.n:
         excluded = calibration.n - calibration.curve_n
         yield f"{plural(excluded, target)} not decided by answers: excluded from the thresholds"
 
@@ -198,6 +203,28 @@ def _print_examples(out: Console, target: str, examples: Sequence[Disagreement])
     print_table(out, columns, list(zip(*cells, strict=True)), verdict)
 
 
+_CALIBRATE_HELP: Final = """Compare the verdicts of a judge with human labels: on answers, on outcomes of conversations, and in metrics.
+
+Stored scores are used; missing scores of answers are judged now, from the cache if possible, within the budget. The result
+is stored and reported next to every rate that depends on the judge.
+
+\b
+Examples:
+  otel-agentic judge calibrate
+  otel-agentic judge calibrate --labels human.csv --random-sample
+  otel-agentic judge calibrate --metric agentest.helpfulness
+"""
+_DRIFT_HELP: Final = """Judge a frozen set of annotated answers and scores again, and compare the verdicts.
+
+--freeze stores the anchor set: what people annotated, with the verdict of the judge. Without it, the judge is asked about
+each anchor again, within the budget and without its cache; scores do not change. The exact McNemar test shows whether it passes
+more or less than before, and whether it agrees more or less with people.
+
+\b
+Examples:
+  otel-agentic judge drift --freeze
+  otel-agentic judge drift --judge langchain:openai:gpt-5-mini --fail-on-drift
+"""
 _JUDGE_HELP: Final = "The judge, by plug-in name as for `evaluate`. Default: the configured judge."
 
 
@@ -206,7 +233,7 @@ def judge() -> None:
     """Compare a judge with human labels, and manage its cache and cost."""
 
 
-@judge.command(short_help="Compare the verdicts of a judge with human labels.")
+@judge.command(help=_CALIBRATE_HELP, short_help="Compare the verdicts of a judge with human labels.")
 @target_options
 @click.option(
     "--labels",
@@ -247,17 +274,7 @@ def calibrate(
     examples: int,
     output: str,
 ) -> int:
-    r"""Compare the verdicts of a judge with human labels: on answers, on outcomes of conversations, and in metrics.
-
-    Stored scores are used; missing scores of answers are judged now, from the cache if possible, within the budget. The
-    result is stored and reported next to every rate that depends on the judge.
-
-    \b
-    Examples:
-      otel-agentic judge calibrate
-      otel-agentic judge calibrate --labels human.csv --random-sample
-      otel-agentic judge calibrate --metric agentest.helpfulness
-    """
+    """Compare the verdicts of a judge with human labels."""
     scoring = present(judge=name)
     with progress_bar(quiet=False) as progress, target.open(progress, scoring=scoring) as client:
         require_own_file(client, "judge calibrate", scoring)
@@ -273,7 +290,7 @@ def calibrate(
     return INTERRUPTED if calibration.stopped else 0
 
 
-@judge.command(short_help="Compare the judge now with its verdicts at an earlier time.")
+@judge.command(help=_DRIFT_HELP, short_help="Compare the judge now with its verdicts at an earlier time.")
 @target_options
 @click.option("--freeze", is_flag=True, help="Store the current verdicts on everything that people annotated.")
 @click.option(
@@ -285,17 +302,7 @@ def calibrate(
 def drift(
     target: Target, metrics: tuple[str, ...], name: str | None, output: str, *, freeze: bool, fail_on_drift: bool
 ) -> int:
-    r"""Judge a frozen set of annotated answers and scores again, and compare the verdicts.
-
-    --freeze stores the anchor set: what people annotated, with the verdict of the judge. Without it, the judge is asked
-    about each anchor again, within the budget and without its cache; scores do not change. The exact McNemar test shows
-    whether it passes more or less than before, and whether it agrees more or less with people.
-
-    \b
-    Examples:
-      otel-agentic judge drift --freeze
-      otel-agentic judge drift --judge langchain:openai:gpt-5-mini --fail-on-drift
-    """
+    """Judge a frozen set of annotated answers and scores again, and compare the verdicts."""
     if freeze and fail_on_drift:
         raise UsageError("--freeze stores the verdicts and compares nothing: leave out --fail-on-drift")
     scoring = present(judge=name)
@@ -439,6 +446,9 @@ def _print_metrics(out: Console, metrics: Sequence[MetricCalibration]) -> None:
 
 def _metric_notes(metric: MetricCalibration) -> Iterator[str]:
     name = metric.metric.removeprefix("agentic.")
+    if not metric.n and not metric.not_judged and not metric.disagreements:
+        part = {"turn": " --turn N", "call": " --turn N --call N"}.get(metric.target, "")
+        yield f"{name}: not annotated yet; `otel-agentic label ID pass|fail{part} --name {name}` annotates a {metric.target}"
     if metric.not_judged.get("not_scored"):
         count = plural(metric.not_judged["not_scored"], "annotated item")
         yield f"{name}: {count} without a score; `otel-agentic evaluate --metrics {name}` computes it"
@@ -480,12 +490,10 @@ def _print_use(out: Console, calibration: Calibration) -> None:
         sum(getattr(decider, name) for decider in _deciders(calibration) if decider.judge is not None)
         for name in ("n", "unsure")
     )
-    say(
-        out,
-        f"Judge {use.name}{model}, version {use.version}: compared with {plural(calibration.labels, 'label')}, decided "
-        f"{deciders:,}, unsure about {unsure:,}",
-    )
-    if not deciders and (calibration.turn or calibration.conversation):
+    has_labels = calibration.turn is not None or calibration.conversation is not None
+    counts = f": compared with {plural(calibration.labels, 'label')}, decided {deciders:,}, unsure about {unsure:,}"
+    say(out, f"Judge {use.name}{model}, version {use.version}{counts if has_labels or not calibration.metrics else ''}")
+    if not deciders and has_labels:
         without = any(decider.n for decider in _deciders(calibration))
         why = "tool calls, outputs and missing turns did, so these numbers do not measure a judge"
         say(out, f"no judge decided any of them{f': {why}' if without else ''}", style="yellow")

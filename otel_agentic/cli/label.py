@@ -26,6 +26,7 @@ With --name, the verdict is about the answer of a turn or about a metric; `judge
 \b
 Examples:
   otel-agentic label conv-17 fail --note "booked the wrong day"
+  otel-agentic label conv-17 fail --random-sample
   otel-agentic label conv-17 pass --turn 2 --name answer
   otel-agentic label conv-17 fail --turn 2 --name agentest.helpfulness --as ana
   otel-agentic label conv-17 pass --adjudicate
@@ -52,6 +53,11 @@ Examples:
 @click.option("--as", "annotator", metavar="NAME", help="The annotator. Default: the name of the current user.")
 @click.option("--environment", metavar="NAME", help="The environment, if several have a conversation with this id.")
 @click.option("--adjudicate", is_flag=True, help="Decide where annotators disagree.")
+@click.option(
+    "--random-sample",
+    is_flag=True,
+    help="The conversation was drawn at random: use the verdict to correct the rates of all.",
+)
 @click.option("--retract", is_flag=True, help="Withdraw the annotator's own verdict.")
 @format_option
 def label(
@@ -67,6 +73,7 @@ def label(
     *,
     adjudicate: bool,
     retract: bool,
+    random_sample: bool,
     output: str,
 ) -> None:
     """Record a verdict."""
@@ -84,6 +91,7 @@ def label(
             environment=environment,
             adjudicate=adjudicate,
             retracted=retract,
+            random_sample=random_sample,
         )
     print_result(result, output, _print)
 

@@ -24,7 +24,7 @@ from otel_agentic.store.annotations import (
 )
 from otel_agentic.store.conversations import shared_id_message
 from otel_agentic.store.judges import ConversationLocation, locations_of
-from otel_agentic.store.queries.scores import stored_outcomes, stored_scores
+from otel_agentic.store.queries.scores import stored_scores
 from otel_agentic.store.table import Key
 from otel_agentic.truth.annotations import (
     ANSWER,
@@ -47,7 +47,8 @@ _EVALUATE: Final = "`otel-agentic evaluate` applies it"
 class LabelRequest:
     """A verdict of a person on a conversation, a turn (counted from 1) or a call of a turn (counted from 1).
 
-    Without a verdict, `retracted` withdraws what the annotator recorded on the same target.
+    Without a verdict, `retracted` withdraws what the annotator recorded on the same target. `random_sample`: the
+    conversation was drawn at random.
     """
 
     conversation_id: Text
@@ -60,6 +61,7 @@ class LabelRequest:
     note: Text | None = None
     adjudicate: bool = False
     retracted: bool = False
+    random_sample: bool = False
 
     def checked(self) -> LabelRequest:
         """Return the request.
@@ -189,6 +191,7 @@ def _annotation(
         name=target.name,
         verdict=request.verdict,
         decides=target.name == CORRECT and target.turn_index is None,
+        random_sample=request.random_sample,
         note=note,
         annotated_ns=context.engine.clock(),
     )
@@ -225,7 +228,7 @@ def _rescore(
         return False, "the conversation is still open; its score will take the verdict into account"
     truth = runner.truth()
     with context.engine.store.read() as con:
-        is_scored = key in stored_outcomes(con, truth.evaluation.evaluation_id, [key])
+        is_scored = key in stored_scores(con, truth.evaluation.evaluation_id, [key], current=True)
     if not is_scored:
         return False, f"the conversation has no score under the current judge, settings and cases; {_EVALUATE}"
     runner.evaluate(truth, EvaluationRequest(keys=[key]), context.on_scored)

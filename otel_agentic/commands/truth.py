@@ -30,14 +30,22 @@ _FIRST: Final = ("case_id", "dataset", "reviewed", "notes", "promoted_from", "ta
 
 @command("truth_import")
 def truth_import(
-    context: Context, *, cases: Sequence[tuple[str, str]] = (), labels: Sequence[tuple[str, str]] = ()
+    context: Context,
+    *,
+    cases: Sequence[tuple[str, str]] = (),
+    labels: Sequence[tuple[str, str]] = (),
+    random_sample: bool = False,
 ) -> TruthImport:
-    """Import cases (native JSON lines) and labels (CSV), each as (name, text); `evaluate` applies them."""
+    """Import cases (native JSON lines) and labels (CSV), each as (name, text); `evaluate` applies them.
+
+    `random_sample` declares that the labelled conversations were drawn at random.
+    """
     with context.engine.store.read() as con:
         before = current_datasets(con)
     label_files = [TruthFile(name=name, text=text) for name, text in labels]
     check_labels(context.engine.store, label_files)
-    new_cases = context.engine.runner.remember([TruthFile(name=name, text=text) for name, text in cases], label_files)
+    case_files = [TruthFile(name=name, text=text) for name, text in cases]
+    new_cases = context.engine.runner.remember(case_files, label_files, random_sample=random_sample)
     with context.engine.store.read() as con:
         rows = list_cases(con)
         after = current_datasets(con)

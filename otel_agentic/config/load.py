@@ -180,7 +180,8 @@ def _require_toml(path: Path) -> None:
     except OSError as error:
         raise ConfigError(f"settings file {path}: {error.strerror}; give an existing TOML file") from error
     except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8, and numbers of thousands of digits
-        raise ConfigError(f"settings file {path} is not TOML: {error}") from error
+        hint = "; JSON of NeMo Evaluator is for `evaluate --rows` without --db" if path.suffix == ".json" else ""
+        raise ConfigError(f"settings file {path} is not TOML: {error}{hint}") from error
 
 
 def _message(error: ValidationError, path: Path | None) -> str:

@@ -131,6 +131,9 @@ class Objective(Section):
         default=None, description="name in metrics and reports; unset: made of k and target"
     )
     agent: Annotated[str, Field(min_length=1)] = Field(default="*", description="the agent, by name or glob")
+    criterion: Annotated[str, Field(min_length=1)] = Field(
+        default="correct", description="what the conversations must pass: correct, or a name in windows.criteria"
+    )
     k: Count = Field(default=1, description="the k of pass^k")
     target: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(description="promised pass^k")
     method: Literal["pooled", "per_case"] = Field(
@@ -146,8 +149,9 @@ class Objective(Section):
 
     @property
     def label(self) -> str:
-        """The name, or by default a label made of k and target."""
-        return self.name or f"pass^{self.k}>={self.target:g}"
+        """The name, or by default a label made of the criterion, if it is not correct, k and target."""
+        of = "" if self.criterion == "correct" else f"{self.criterion}: "
+        return self.name or f"{of}pass^{self.k}>={self.target:g}"
 
 
 class SloSettings(Section):

@@ -308,6 +308,7 @@ TRAFFIC: Final = (
     "operations.loops <= 0 if known",
     "layers.hallucinated_tools <= 0 if known",
     "layers.call_validity if known",
+    "user.abandoned if known",
 )
 
 
@@ -506,6 +507,11 @@ class WindowSettings(Section):
     )
     tags: tuple[str, ...] = Field(
         default=(), description="case tags, names or globs, that get windows of their own in addition to the total"
+    )
+    criteria: tuple[str, ...] = Field(
+        default=(),
+        description='criteria with windows of their own in addition to `correct`, as in `report --criterion`: such as "tools", '
+        '"answer and state" or the name of a profile',
     )
     lateness_s: Seconds = Field(
         default=3600.0, description="a conversation is final this long after its end, seconds; monitors wait for that"

@@ -377,6 +377,7 @@ class Engine:
             settings.sampling,
             settings.evaluators,
             matching=settings.matching,
+            further=settings.windows.criteria,
             listener=listener,
         )
 

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings, MatchingSettings, SamplingSettings, ScoringSettings
+from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.conversation import (
     ActiveEvaluators,
     ConversationEvaluation,
@@ -39,18 +40,19 @@ from otel_agentic.judges.chat_models import same_models
 from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring import MatchedConversation
+from otel_agentic.scoring.criteria import CORRECT, fingerprint, texts_of
 from otel_agentic.store.annotations import annotated_since, load_labels, load_verdicts, save_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.criteria import FurtherCriterion, save_further_results
 from otel_agentic.store.judges import DuckDbBudget, models_of
-from otel_agentic.store.queries.scores import changed_scores, stored_outcomes, waiting_for_judge
+from otel_agentic.store.queries.scores import changed_scores, stored_scores, waiting_for_judge, with_faults
 from otel_agentic.store.results import raise_ratios
 from otel_agentic.store.scores import (
     conversations_to_score,
     missing_evaluations,
     never_scored,
     save_evaluations,
-    save_lacking,
     save_scores,
     scored_before,
     with_restated,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
+    from otel_agentic.store.scores import Evaluation
     from otel_agentic.store.table import Key
 
 
@@ -117,6 +120,7 @@ class EvaluationRunner:
         evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
         *,
         matching: MatchingSettings = MatchingSettings(),  # noqa: B008 — frozen
+        further: Sequence[str] = (),
         listener: EvaluationListener = EvaluationListener(),  # noqa: B008 — it has no state
     ) -> None:
         self.store = store
@@ -126,6 +130,7 @@ class EvaluationRunner:
         self._listener = listener
         self._sampling = sampling
         self._matching = matching
+        self._further = further
         self._truth: Truth | None = None
         self._saved_ids: frozenset[str] = frozenset()
         #: The truth of the current evaluation, or of the last one.
@@ -204,10 +209,11 @@ class EvaluationRunner:
         if close is not None:
             close()
 
-    def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
+    def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile], *, random_sample: bool = False) -> int:
         """Store case files and label files as the active ground truth; return the number of new case versions.
 
-        All files are read before anything is written.
+        All files are read before anything is written. `random_sample` declares that the labelled conversations were drawn
+        at random.
 
         Raises:
             CaseError: a file has problems; the message lists them all.
@@ -220,7 +226,7 @@ class EvaluationRunner:
 
         def write(con: Connection) -> int:
             for name, named_labels in read_labels:
-                save_labels(con, named_labels, name, now_ns)
+                save_labels(con, named_labels, name, now_ns, random_sample=random_sample)
             return sum(save_cases(con, cases, name, now_ns) for name, cases in read_cases)
 
         try:
@@ -262,6 +268,26 @@ class EvaluationRunner:
         """Resolves criteria on metrics of all evaluators."""
         return MetricCriteria(evaluators=self.installed, settings=self._evaluators)
 
+    @cached_property
+    def further(self) -> tuple[FurtherCriterion, ...]:
+        """The criteria that have results and windows of their own.
+
+        Raises:
+            UsageError: a criterion is malformed, or reads a metric that is unknown or not computed.
+            PluginError: an evaluator does not load.
+        """
+        return tuple(map(self._further_criterion, self._further))
+
+    def _further_criterion(self, name: str) -> FurtherCriterion:
+        parts = self.criteria.stored(texts_of(name, self._settings))
+        for part in parts:
+            left_out = set(part.names) - self.configured
+            if left_out and not (part.criterion.of_case or part.criterion.optional):
+                raise UsageError(
+                    f"windows.criteria: {name!r} reads {', '.join(sorted(left_out))}, which evaluators.metrics leaves out; add it there"
+                )
+        return FurtherCriterion(name=name, criteria=fingerprint(name, self._settings), parts=parts)
+
     def evaluate(
         self,
         truth: Truth,
@@ -301,26 +327,22 @@ class EvaluationRunner:
         evaluation = self.evaluation(truth, request.chosen)
         self._save_evaluators(truth, evaluation.active)
 
-        def saved(scored: Sequence[Scored]) -> None:
+        def saved(scored: Sequence[Scored], *, core: bool = True) -> None:
             with self.store.read() as con:
-                part = changed_scores(con, evaluation_id, scored, request.again) if request.again else list(scored)
-                part = with_restated(con, part, restated, name)
-            now_ns = self.store.clock()
-            self.store.write(
-                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
-            )
-            summary.add(part, restated, unchanged=len(scored) - len(part))
-            on_scored(part, restated)
-            report(part)
-
-        def report(part: Sequence[Scored]) -> None:
+                part = changed_scores(con, evaluation_id, scored, request.again) if core and request.again else scored
+                part = with_restated(con, part, restated if core else request.lacking.keys(), name)
+            self.store.write(partial(self._save, scored=part, evaluation=truth.evaluation, core=core))
+            if core:
+                summary.add(part, restated, unchanged=len(scored) - len(part))
+                on_scored(part, restated)
+            else:
+                summary.metrics.caught_up += len(part)
             measured = [item for scored in part for item in scored.metrics]
-            if not measured:
-                return
-            summary.metrics.add(measured)
-            if name == DEFAULT:
-                self._listener.metrics_stored(measured)
-            on_metrics(measured)
+            if measured:
+                summary.metrics.add(measured)
+                if name == DEFAULT:
+                    self._listener.metrics_stored(measured)
+                on_metrics(measured)
 
         with self.judge_run(stop, waits=waits) as judge_run:
             for scored in map(sample.marked, left_out(excluded, match, stop)):
@@ -329,11 +351,23 @@ class EvaluationRunner:
             for scored in map(sample.marked, judge_run.evaluated(keys, match, evaluation.dialogue)):
                 saved(scored)
             for scored in self._lacking_scores(truth, request.lacking, evaluation, judge_run, stop):
-                self.store.write(partial(save_lacking, scored=scored, now_ns=self.store.clock()))
-                summary.metrics.caught_up += len(scored)
-                report(scored)
+                saved(scored, core=False)
         summary.tally = judge_run.tally
         return summary
+
+    def _save(self, con: Connection, scored: Sequence[Scored], evaluation: Evaluation, *, core: bool) -> None:
+        """Save scores, and the results by further criteria that follow from them."""
+        save_scores(
+            con,
+            evaluation.evaluation_id,
+            scored,
+            self.store.clock(),
+            evaluation=evaluation.name,
+            criteria=fingerprint(CORRECT, self._settings),
+            core=core,
+        )
+        if evaluation.name == DEFAULT:
+            save_further_results(con, [item.conversation.key for item in scored], self.further)
 
     def _lacking_scores(
         self,
@@ -362,9 +396,7 @@ class EvaluationRunner:
                 def measured(item: MatchedConversation) -> Dialogue[Scored]:
                     return evaluation.measured(item, scores[item.conversation.key], (), missing)  # noqa: B023 — run at once
 
-                for results in batches((result for _, result in judge_run.run(matched, measured)), _PORTION):
-                    with self.store.read() as con:
-                        yield with_restated(con, results, lacking.keys(), truth.evaluation.name)
+                yield from batches((result for _, result in judge_run.run(matched, measured)), _PORTION)
 
     def _stored_scores(
         self, truth: Truth, matched: Sequence[MatchedConversation], judge_run: JudgeRun
@@ -372,12 +404,12 @@ class EvaluationRunner:
         """Return the scores of conversations as they are stored, with their faults computed again."""
         keys = [item.conversation.key for item in matched]
         with self.store.read() as con:
-            stored = stored_outcomes(con, truth.evaluation.evaluation_id, keys)
+            stored = stored_scores(con, truth.evaluation.evaluation_id, keys, current=True)
         score = scorer_of(self._settings)
         with judge_run.cached_answers() as ask:
             dialogues = (score(item, self.judge, self._settings) for item in matched)
             computed = {matched[index].conversation.key: score for index, score in run_dialogues(dialogues, ask)}
-        return {key: stored[key].applied_to(score) for key, score in computed.items() if key in stored}
+        return {key: with_faults(stored[key], score) for key, score in computed.items() if key in stored}
 
     def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
         """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""

@@ -27,7 +27,7 @@ from otel_agentic.evaluators.base import (
     turn_missing,
 )
 from otel_agentic.evaluators.transcript import Transcript, call_line, transcript
-from otel_agentic.judges.base import JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
+from otel_agentic.judges.base import JsonLines, JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
 from otel_agentic.judges.exact.facts import extract
 from otel_agentic.judges.prompts import load_rubric
 
@@ -50,36 +50,56 @@ _NAMES: Final = 20
 _NAME_CHARACTERS: Final = 60
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """The texts of a question about a turn, by name.
+    """The texts of a question about a turn or a conversation, by name.
 
     `note` describes the shortened texts. `complete` is True if every line of the turn is included, even if texts in it
-    are cut.
+    are cut; that of a conversation is False if it was too long, see `Transcript.fits`.
     """
 
-    def __init__(self, subject: Subject, turn: Turn) -> None:
-        self.texts: dict[str, str] = {}
-        turns = subject.conversation.turns
-        earlier_turns = [other_turn for other_turn in turns if other_turn.index < turn.index]
-        earlier = transcript(earlier_turns[-_EARLIER:], max_characters=_EARLIER_CHARACTERS, max_text=_EARLIER_TEXT)
-        current = transcript([turn], max_characters=_TURN_CHARACTERS)
-        if earlier_turns:
-            self.texts["earlier"] = earlier.text
-        if len(earlier_turns) > _EARLIER:
-            self.texts["earlier_turns_left_out"] = str(len(earlier_turns) - _EARLIER)
-        if subject.case is not None and subject.case.goal:
-            self.texts["goal"] = subject.case.goal
-        self.texts["turn"] = current.text
-        self.complete = not current.left_out
-        self.note = Transcript(
-            text="", cut=current.cut + earlier.cut, left_out=current.left_out + earlier.left_out
-        ).note
-        if len(earlier_turns) > _EARLIER:
-            self.note += f" ({len(earlier_turns) - _EARLIER} earlier turns were not shown)"
+    texts: Mapping[str, str]
+    note: str = ""
+    complete: bool = True
 
-    def add(self, **texts: str | None) -> None:
-        """Add texts, except those that are None."""
-        self.texts |= {name: text for name, text in texts.items() if text is not None}
+    def plus(self, **texts: str | None) -> Material:
+        """Return the material with further texts, except those that are None."""
+        added = {name: text for name, text in texts.items() if text is not None}
+        return replace(self, texts={**self.texts, **added})
+
+
+def turn_material(subject: Subject, turn: Turn) -> Material:
+    """Return a turn with the turns before it."""
+    earlier_turns = [other_turn for other_turn in subject.conversation.turns if other_turn.index < turn.index]
+    earlier = transcript(earlier_turns[-_EARLIER:], max_characters=_EARLIER_CHARACTERS, max_text=_EARLIER_TEXT)
+    current = transcript([turn], max_characters=_TURN_CHARACTERS)
+    left_out = max(0, len(earlier_turns) - _EARLIER)
+    note = Transcript(
+        text=JsonLines(), cut=current.cut + earlier.cut, left_out=current.left_out + earlier.left_out
+    ).note
+    material = Material(
+        texts={"turn": current.text},
+        note=f"{note} ({left_out} earlier turns were not shown)" if left_out else note,
+        complete=not current.left_out,
+    )
+    return material.plus(
+        earlier=earlier.text if earlier_turns else None,
+        earlier_turns_left_out=str(left_out) if left_out else None,
+        goal=_goal(subject),
+    )
+
+
+def conversation_material(subject: Subject) -> Material:
+    """Return the entire conversation."""
+    conversation = transcript(subject.conversation.turns)
+    return Material(texts=conversation.material, note=conversation.note, complete=conversation.fits).plus(
+        goal=_goal(subject)
+    )
+
+
+def _goal(subject: Subject) -> str | None:
+    """Return the goal of the case, None without one."""
+    return (subject.case.goal or None) if subject.case is not None else None
 
 
 def tools_shown(subject: Subject) -> str | None:
@@ -92,14 +112,16 @@ def tools_shown(subject: Subject) -> str | None:
     )
 
 
-def expected_here(subject: Subject, turn: Turn) -> str | None:
-    """Return the calls that the case expects in a turn, or somewhere in the conversation, one JSON object per line.
+def expected_in(subject: Subject, turns: Iterable[Turn]) -> str | None:
+    """Return the calls that the case expects in turns, or somewhere in the conversation, one JSON object per line.
 
     Return None if it requires no calls.
     """
-    case, expected = subject.case, case_turn_of(subject, turn)
-    records = [*_expected(None if expected is None else expected.tools, "in this turn")]
-    records += _expected(None if case is None else case.tools, "somewhere in the conversation")
+    records: list[dict[str, Any]] = []
+    for turn in turns:
+        expected = case_turn_of(subject, turn)
+        records += _expected(None if expected is None else expected.tools, f"in turn {turn.index + 1}")
+    records += _expected(None if subject.case is None else subject.case.tools, "somewhere in the conversation")
     return _bounded_lines(map(_bounded_line, records)) or None
 
 
@@ -127,7 +149,7 @@ def _expected(tools: ToolExpectation | None, where: str) -> Iterator[dict[str, A
                 yield {**payload, "alternative": number} if len(call_lists) > 1 else payload
 
 
-def _bounded_lines(lines: Iterable[str]) -> str:
+def _bounded_lines(lines: Iterable[str]) -> JsonLines:
     """Return as many lines as fit, with a last line that counts the omitted ones."""
     all_lines = list(lines)
     room, fitting = _ALL_CHARACTERS, 0
@@ -136,10 +158,8 @@ def _bounded_lines(lines: Iterable[str]) -> str:
         if room < 0:
             break
         fitting += 1
-    visible_lines = all_lines[:fitting]
-    return "\n".join(
-        [*visible_lines, _line({"left_out": len(all_lines) - fitting})] if fitting < len(all_lines) else visible_lines
-    )
+    omitted = [_line({"left_out": len(all_lines) - fitting})] if fitting < len(all_lines) else []
+    return JsonLines("\n".join([*all_lines[:fitting], *omitted]))
 
 
 def _bounded_line(record: Mapping[str, Any]) -> str:
@@ -162,7 +182,7 @@ def _shortened(value: Any) -> Any:
 
 def _line(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
     except (
         TypeError,
         ValueError,
@@ -259,7 +279,7 @@ class TurnEvaluator(JudgedEvaluator):
             if missing is not None:
                 yield abstention_item(score, *missing)
             else:
-                material = Material(subject, turn)
+                material = turn_material(subject, turn)
                 yield question_item(score, self.rubrics[0], material.texts, material.note)
 
     @abstractmethod
@@ -359,15 +379,9 @@ class GoalCompletion(JudgedEvaluator):
 
     def items(self, subject: Subject) -> Iterator[Item]:
         """Yield the only score."""
-        conversation = transcript(subject.conversation.turns)
-        goal = None if subject.case is None else subject.case.goal
-        score = MetricScore(name=GOAL_COMPLETION, details={"goal": "case" if goal else "user"})
-        yield question_item(
-            score,
-            self.rubrics[0],
-            {**({"goal": goal} if goal else {}), "conversation": conversation.text},
-            conversation.note,
-        )
+        material = conversation_material(subject)
+        score = MetricScore(name=GOAL_COMPLETION, details={"goal": "case" if "goal" in material.texts else "user"})
+        yield question_item(score, self.rubrics[0], material.texts, material.note)
 
 
 NO_FAILURE: Final = "no_failure"
@@ -403,7 +417,7 @@ _CALL: Final = rubric(
     "tools",
 )
 _MISSING: Final = rubric(
-    "missing_tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, MISSING)), "called_later", "tools"
+    "missing_tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, MISSING)), "called_later", "judged_turn", "tools"
 )
 
 
@@ -412,26 +426,32 @@ class ToolCallBehaviorFailure(JudgedEvaluator):
 
     A turn without calls is checked, too, if the case expects a call in it or in the conversation, if the tools of the
     agent are recorded, or if the agent calls tools in other turns.
+
+    The questions of all turns show the same conversation, and therefore share a call. If that is too long, each turn is
+    shown with the turns before it, and with the names of later calls.
     """
 
     name = "agentest.tool_call_behavior_failure"
+    version = "2"
     rubrics: tuple[Rubric, ...] = (_CALL, _MISSING)
 
     def items(self, subject: Subject) -> Iterator[Item]:
         """Yield, turn by turn, one score for each call and one for the turn."""
-        tools = tools_shown(subject)
-        has_calls = any(turn.calls for turn in subject.conversation.turns)
-        for turn in subject.conversation.turns:
-            material = Material(subject, turn)
-            expected, later_tools = expected_here(subject, turn), later_calls(subject, turn)
-            material.add(tools=tools, expected=expected)
+        turns, tools = subject.conversation.turns, tools_shown(subject)
+        has_calls = any(turn.calls for turn in turns)
+        shared = conversation_material(subject).plus(tools=tools, expected=expected_in(subject, turns))
+        for turn in turns:
+            later, material = None, shared
+            if not shared.complete:
+                later = later_calls(subject, turn)
+                material = turn_material(subject, turn).plus(tools=tools, expected=expected_in(subject, [turn]))
             for call in turn.calls:
                 yield _call_item(turn, call, material)
-            missing = _lacking(turn, with_tools=bool(has_calls or tools or expected))
+            missing = _lacking(turn, with_tools=bool(has_calls or tools or expected_in(subject, [turn])))
             score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index)
             if missing is None:
-                material.add(called_later=later_tools)
-                yield question_item(score, _MISSING, material.texts, material.note)
+                about = material.plus(judged_turn=str(turn.index + 1), called_later=later)
+                yield question_item(score, _MISSING, about.texts, about.note)
             else:
                 yield abstention_item(score, *missing)
 
@@ -443,10 +463,10 @@ def _call_item(turn: Turn, call: ToolCall, material: Material) -> Item:
     missing = _call_missing(turn, call, number)
     if missing is not None:
         return abstention_item(score, *missing)
-    texts = {"call": f"{number} of {len(ordered)}: {call.name}", **material.texts}
-    if not material.complete:  # the call may be among the omitted lines
-        texts["call_line"] = call_line(turn, call)
-    return question_item(score, _CALL, texts, material.note)
+    # The call may be among the omitted lines.
+    line = None if material.complete else call_line(turn, call)
+    about = material.plus(call=f"turn {turn.index + 1}, {number} of {len(ordered)}: {call.name}", call_line=line)
+    return question_item(score, _CALL, about.texts, about.note)
 
 
 def _call_missing(turn: Turn, call: ToolCall, number: int) -> Missing | None:

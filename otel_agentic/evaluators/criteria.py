@@ -11,13 +11,15 @@ from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Metric, asks, is_plain
 from otel_agentic.evaluators.registry import metrics_by_name, of_files, owner_of, resolved
 from otel_agentic.evaluators.run import FailureRules
-from otel_agentic.scoring.criteria import OF_CASE
+from otel_agentic.scoring.criteria import ANNOTATED, CASE_CRITERIA, OF_CASE, parsed
+from otel_agentic.scoring.parts import Part, combine, not_evaluated
+from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS
 
 if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
     from otel_agentic.scoring.criteria import Criterion
-    from otel_agentic.scoring.parts import Part
+    from otel_agentic.scoring.scope import FailReason, NotEvaluatedReason, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,58 @@ class MetricCriterion:
     def part(self, scores: Iterable[MetricScore]) -> Part | None:
         """Return the outcome, given the scores of all metrics; None if it decides nothing."""
         return self.criterion.part(score for score in scores if score.name == self.metric)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCriterion:
+    """A criterion that is computed from stored scores, which have these full names."""
+
+    criterion: Criterion
+    names: tuple[str, ...]
+
+    def part(
+        self, scores: Sequence[MetricScore], outcome: Outcome, reason: FailReason | NotEvaluatedReason | None
+    ) -> Part | None:
+        """Return the outcome of a conversation; None if it decides nothing.
+
+        Args:
+            scores: scores of the conversation, at least those that the criterion reads.
+            outcome: the outcome by the deciding criteria.
+            reason: its reason.
+        """
+        own = [score for score in scores if score.name in self.names]
+        if own or self.criterion.optional:
+            return self.criterion.part(own)
+        if self.criterion.of_case and outcome == "not_evaluated" and reason is not None:
+            return Part(outcome="not_evaluated", reason=reason)
+        missing: NotEvaluatedReason = "no_data" if self.criterion.of_case else "not_scored"
+        return not_evaluated(missing, f"{self.criterion.text} has no score")
+
+    def reason_missing(self, scores: Sequence[MetricScore], reason: FailReason | NotEvaluatedReason | None) -> str:
+        """Return the reason for a missing value, `not_scored` if it was not computed; arguments as in `part`."""
+        reasons = [score.reason for score in scores if score.name in self.names and score.reason is not None]
+        if reasons:
+            return reasons[0]
+        return reason if reason == "sampled_out" else "not_scored"
+
+
+def combined(
+    criteria: Iterable[StoredCriterion],
+    scores: Sequence[MetricScore],
+    outcome: Outcome,
+    reason: FailReason | NotEvaluatedReason | None,
+) -> Part:
+    """Return the outcome of a conversation by several criteria together; the other arguments are as in `StoredCriterion.part`."""
+    of_all = [(criterion, criterion.part(scores, outcome, reason)) for criterion in criteria]
+    parts = [part for _, part in of_all if part is not None]
+    if parts:
+        return combine(parts)
+    if reason in OPEN_REASONS:  # sampling excluded it, or the budget was exhausted
+        return Part(outcome="not_evaluated", reason=reason)
+    names = {name for criterion, _ in of_all for name in criterion.names}
+    if not any(score.name in names for score in scores):
+        return not_evaluated("not_scored", "none of the conditions has a score")
+    return combine(parts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,6 +104,18 @@ class MetricCriteria:
             PluginError: the evaluator of a file violates the contract.
         """
         return tuple(self._resolved(criterion) for criterion in criteria if not criterion.of_case)
+
+    def stored(self, texts: Iterable[str]) -> list[StoredCriterion]:
+        """Return criteria that are computed from stored scores. Raises what `of` raises."""
+        return [self._stored(criterion) for criterion in parsed(tuple(texts))]
+
+    def _stored(self, criterion: Criterion) -> StoredCriterion:
+        if not criterion.of_case:
+            (metric,) = self.of([criterion])
+            return StoredCriterion(criterion=metric.criterion, names=(metric.metric,))
+        named = CASE_CRITERIA if criterion.name == ANNOTATED else (criterion.name,)
+        names = tuple(f"agentic.tool.{name}" if name in DIMENSIONS else f"agentic.{name}" for name in named)
+        return StoredCriterion(criterion=replace(criterion, labels=frozenset({"pass"})), names=names)
 
     def _resolved(self, criterion: Criterion) -> MetricCriterion:
         known = self._known.get(criterion.text)

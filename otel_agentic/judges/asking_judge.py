@@ -32,7 +32,7 @@ from otel_agentic.judges.base import (
     question_key,
     version_for,
 )
-from otel_agentic.judges.inquiry import problem_of
+from otel_agentic.judges.call_problems import problem_of
 from otel_agentic.judges.panels import grouped
 
 if TYPE_CHECKING:

@@ -62,6 +62,15 @@ class ReplyForm:
             raise ValueError(f"most {self.most}; allowed: 1 or more")
 
 
+class JsonLines(str):
+    """A text of JSON objects, one a line, as material of a question: a model receives it as a list, without escapes.
+
+    Untrusted text must not become one; texts of its objects may be untrusted.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rubric:
     """How a model judges material of any form: instructions, and the form of its reply.

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges.base import FailureKind, FailureReason, JudgeFailure, Question, QuestionKind, Rubric, Verdict
+from otel_agentic.judges.call_problems import CallProblem
 from otel_agentic.judges.chat_models import identity_of, make_model, name_of, own_connections, shared
-from otel_agentic.judges.inquiry import CallProblem, Inquiry, Spent
+from otel_agentic.judges.inquiry import Inquiry, Spent
 from otel_agentic.judges.messages import FRAME, PANEL, RUBRIC_FRAME, SYSTEM, Reply
 from otel_agentic.judges.panels import MAX_QUESTIONS, Panel, panel_key
 from otel_agentic.judges.prompts import instructions_of, own_prompt, prompt_texts

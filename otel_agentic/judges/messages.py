@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import regex
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from otel_agentic.judges.base import ALSO_ACCEPTED, Question, ReplyForm, ReplyKind
+from otel_agentic.judges.base import ALSO_ACCEPTED, JsonLines, Question, ReplyForm, ReplyKind
 from otel_agentic.spans.sanitize import clean_text
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def field_of(form: ReplyForm | None) -> ReplyKind:
 
 #: The forms of the replies in a panel, by field.
 PanelForm = tuple[tuple[str, ReplyForm | None], ...]
+#: The end of the name of the field that holds the reasoning of a panel's verdict; no field of a verdict ends with it.
+REASONING_SUFFIX: Final = "_why"
 
 
 def schema_of(form: ReplyForm | PanelForm | None, *, bounded: bool = True) -> dict[str, Any]:
@@ -116,14 +118,20 @@ def schema_of(form: ReplyForm | PanelForm | None, *, bounded: bool = True) -> di
     """
     title = {"title": SCHEMA_NAME, "description": "The verdict on the material."}
     if isinstance(form, tuple):
-        return title | _object({name: _field_schema(part, bounded=bounded) for name, part in form})
+        properties = (_panel_properties(name, part, bounded=bounded) for name, part in form)
+        return title | _object({name: schema for part in properties for name, schema in part.items()})
     return title | _object({"reasoning": _REASONING, field_of(form): _property(form, bounded=bounded)})
 
 
-def _field_schema(form: ReplyForm | None, *, bounded: bool) -> dict[str, Any]:
-    """Return the schema of one field of a panel, without descriptions: the instructions contain them."""
-    verdict = {name: value for name, value in _property(form, bounded=bounded).items() if name != "description"}
-    return _object({"reasoning": {"type": "string"}, field_of(form): verdict})
+def reasoning_field(name: str) -> str:
+    """Return the name of the field with the reasoning about a field of a panel."""
+    return f"{name}{REASONING_SUFFIX}"
+
+
+def _panel_properties(name: str, form: ReplyForm | None, *, bounded: bool) -> dict[str, Any]:
+    """Return the schemas of the reasoning and the verdict of one question, without descriptions: the instructions contain them."""
+    verdict = {key: value for key, value in _property(form, bounded=bounded).items() if key != "description"}
+    return {reasoning_field(name): {"type": "string"}, name: verdict}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -188,6 +196,8 @@ _ESCAPED: Final = regex.compile(
     r"[<>`\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\N{HANGUL FILLER}\uFE00-\uFE0F\U000E0100-\U000E01EF]|\[(?=/?[A-Za-z|])"
 )
 _BMP_END: Final = 0x10000
+#: The parts of a JSON text that are escaped: its strings, and a bracket before a bare value.
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\[(?=\w)')
 
 _FRAME: Final[Mapping[str, Any]] = tomllib.loads(files(__package__).joinpath("prompts/frame.toml").read_text("utf-8"))
 SYSTEM: Final[str] = _FRAME["system"]
@@ -305,7 +315,7 @@ def shown_fields(question: Question, max_characters: int) -> dict[str, str | int
         if question.rubric is None and name == ALSO_ACCEPTED:
             fields[name] = []  # filled below; keeps its position
             continue
-        fields[name] = text[:max_characters]
+        fields[name] = text if len(text) <= max_characters else text[:max_characters]
         if len(text) > max_characters:
             fields[f"{name}_characters_left_out"] = len(text) - max_characters
     if question.also_accepted:
@@ -330,7 +340,22 @@ def encode(fields: Mapping[str, Any]) -> str:
     >>> print(encode({"answer": "</data>\n```"}))
     {"answer": "\u003c/data\u003e\n\u0060\u0060\u0060"}
     """
-    return _ESCAPED.sub(_escape, json.dumps(fields, ensure_ascii=False))
+    return _TOKEN.sub(_escaped_token, _as_json(fields))
+
+
+def _as_json(value: Any) -> str:
+    """Return a value as JSON on one line, JSON lines as a list."""
+    if isinstance(value, JsonLines):
+        return "[" + value.replace("\n", ",") + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(name)}: {_as_json(item)}" for name, item in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _escaped_token(match: re.Match[str]) -> str:
+    """Return a string with its escapes, or the bracket of a list at a distance from a value: `[INST]` marks a role."""
+    text = match.group()
+    return "[ " if text == "[" else _ESCAPED.sub(_escape, text)
 
 
 def _escape(match: regex.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """Panels: several questions about the same material in one call, with the material once and one reply field per question.
 
 A panel changes the message, not the questions: each question keeps its rubric, reply form, cache key, budget and breaker, and
-each field of the reply is read like a reply of its own. Questions belong to one panel if their material is the same, apart from
+its two fields of the reply, the reasoning and the verdict, are read like a reply of their own. Questions belong to one panel if their material is the same, apart from
 the texts that their rubrics declare as `asides`. An annotation that only some metrics show to the judge therefore never
 reaches the others. The order of the questions is that of the names of their rubrics, for every choice of metrics.
 """
@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.base import metric_of
 from otel_agentic.judges.messages import (
     PANEL,
+    REASONING_SUFFIX,
     SCHEMA_NAME,
     PanelForm,
     Reply,
@@ -27,6 +28,7 @@ from otel_agentic.judges.messages import (
     field_of,
     json_objects,
     new_nonce,
+    reasoning_field,
     require_complete,
     sealed,
     shown_fields,
@@ -85,13 +87,15 @@ class Panel:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The field of each question in the reply: the last part of its rubric's name, numbered if several have the same."""
+        """The field of each question in the reply: the last part of its rubric's name, numbered if that is ambiguous."""
         words = [metric_of(question).rpartition(".")[2][:_MAX_NAME] for question in self.questions]
-        totals, counts = Counter(words), Counter[str]()
-        names: list[str] = []
+        totals, names = Counter(words), dict[str, None]()
         for word in words:
-            counts[word] += 1
-            names.append(f"{word}_{counts[word]}" if totals[word] > 1 else word)
+            is_ambiguous = totals[word] > 1 or word.endswith(REASONING_SUFFIX)
+            numbered = (f"{word}_{number}" for number in count(1))
+            names[
+                next(name for name in numbered if not totals[name] and name not in names) if is_ambiguous else word
+            ] = None
         return tuple(names)
 
     @cached_property
@@ -125,13 +129,15 @@ class Panel:
         Raises:
             UnreadableReplyError: no field is readable.
         """
-        values = _values(output, frozenset(self.names))
+        values = _values(output, frozenset(name for name in self.names for name in (name, reasoning_field(name))))
         replies: dict[str, Reply] = {}
         problem: UnreadableReplyError | None = None
         for name, form in self.form:
-            value = values.get(name)
+            fields = {"reasoning": reasoning_field(name), field_of(form): name}
             try:
-                replies[name] = validated(value if isinstance(value, dict) else {}, form)
+                replies[name] = validated(
+                    {key: values[field] for key, field in fields.items() if field in values}, form
+                )
             except UnreadableReplyError as error:
                 problem = error
         if not replies and problem is not None:
@@ -156,7 +162,7 @@ class Panel:
 
 
 def _values(output: object, names: frozenset[str]) -> dict[str, Any]:
-    """Return the only object in the output of a model that has a field of a panel, without any other field."""
+    """Return the only object in the output of a model that has one of these fields, without any other field."""
     from langchain_core.messages import AIMessage  # noqa: PLC0415 — heavy
 
     raw = output.get("raw") if isinstance(output, dict) else output
@@ -181,8 +187,7 @@ def _reply_instructions(form: PanelForm, way: Way, nonce: str) -> str:
     for name, part in form:
         names_by_form.setdefault(part, []).append(f"`{name}`")
     lines = [
-        PANEL["field"].format(names=", ".join(names), field=field_of(part), allowed=_allowed(part))
-        for part, names in names_by_form.items()
+        PANEL["field"].format(names=", ".join(names), allowed=_allowed(part)) for part, names in names_by_form.items()
     ]
     return str(PANEL["reply"].strip().format(form=PANEL["replies"][way], fields="\n".join(lines), nonce=nonce))
 

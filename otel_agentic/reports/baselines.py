@@ -16,6 +16,7 @@ from otel_agentic.reports.conversations import iso
 from otel_agentic.reports.gate_conditions import SLACK, SUCCESS, Group, Target, counted, number, parts
 from otel_agentic.reports.suites import flips
 from otel_agentic.results.gate import Compared, GateRow
+from otel_agentic.scoring.criteria import CORRECT, fingerprint
 from otel_agentic.stats.compare import Values, compare, mean_difference
 from otel_agentic.stats.model import Attempts, CaseWeights, case_count
 from otel_agentic.store.truth import list_baselines, load_baseline
@@ -141,7 +142,10 @@ class AgentBaseline(_Part):
 
 
 class Baseline(_Part):
-    """A baseline; `evaluations` are those of its scores, `last_end` is the end of its last conversation."""
+    """A baseline; `evaluations` are those of its scores, `last_end` is the end of its last conversation.
+
+    Its rates are by `criterion`; `criteria` is what that meant, as in `scoring.criteria.fingerprint`.
+    """
 
     format: Literal["otel-agentic gate baseline"] = "otel-agentic gate baseline"
     version: Literal[1] = 1
@@ -150,6 +154,8 @@ class Baseline(_Part):
     conversations: _Count
     last_end: str | None = None
     evaluations: tuple[str, ...] = ()
+    criterion: str = CORRECT
+    criteria: str = ""
     agents: tuple[AgentBaseline, ...]
 
     def of(self, agent: str | None) -> AgentBaseline | None:
@@ -170,6 +176,26 @@ def require_name(name: str) -> str:
     return name
 
 
+def require_same_criteria(engine: Engine, baseline: Baseline, criterion: str) -> None:
+    """Check that rates by a criterion may be compared with those of a baseline.
+
+    Raises:
+        UsageError: the baseline was measured by another criterion, or the criterion meant something else.
+    """
+    criteria = fingerprint(criterion, engine.settings.scoring)
+    if (baseline.criterion, baseline.criteria) == (criterion, criteria):
+        return
+    raise UsageError(
+        f"baseline {baseline.name!r} was measured by {_described(baseline.criterion, baseline.criteria)}, this gate by "
+        f"{_described(criterion, criteria)}: their rates cannot be compared. Measure a new baseline with --save-baseline, or use "
+        "--criterion and scoring.criteria of the old one"
+    )
+
+
+def _described(criterion: str, criteria: str) -> str:
+    return f"{criterion} ({criteria})" if criteria else criterion
+
+
 def measured(
     engine: Engine,
     groups: Sequence[Group],
@@ -177,8 +203,9 @@ def measured(
     *,
     name: str,
     evaluations: Sequence[str],
+    criterion: str,
 ) -> Baseline:
-    """Return the current rates and metrics as a baseline; `metrics` are values by agent and metric name."""
+    """Return the current rates by a criterion and metrics as a baseline; `metrics` are values by agent and metric name."""
     ended = [member.ended_ns for group in groups for member in group.members]
     return Baseline(
         name=name,
@@ -186,6 +213,8 @@ def measured(
         conversations=len(ended),
         last_end=iso(max(ended)) if ended else None,
         evaluations=tuple(evaluations),
+        criterion=criterion,
+        criteria=fingerprint(criterion, engine.settings.scoring),
         agents=tuple(AgentBaseline.of(group, metrics.get(group.agent, {})) for group in groups),
     )
 

@@ -13,8 +13,15 @@ from otel_agentic.config import EvaluatorSettings, GateSettings, StatsSettings, 
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import all_evaluators, metric_named
 from otel_agentic.evaluators.run import CORE_METRICS
-from otel_agentic.reports.baselines import Baseline, Regressions, measured, without_conversations
+from otel_agentic.reports.baselines import (
+    Baseline,
+    Regressions,
+    measured,
+    require_same_criteria,
+    without_conversations,
+)
 from otel_agentic.reports.conversations import iso, wrong_clocks_of
+from otel_agentic.reports.criteria import rule
 from otel_agentic.reports.failures import Failures, found_failures
 from otel_agentic.reports.gate_conditions import (
     ALL,
@@ -29,6 +36,7 @@ from otel_agentic.reports.gate_conditions import (
 )
 from otel_agentic.reports.metric_summary import MetricSummary, metric_summaries
 from otel_agentic.results.gate import BaselineUsed, GateResult, GateRow, Operator, Verdict
+from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.stats import (
     Attempts,
     Estimator,
@@ -429,12 +437,18 @@ class Gate:
         """Return the gate after a check of the names in its conditions.
 
         Raises:
-            UsageError: a metric, a window or a condition is unknown.
+            UsageError: a metric, a window, a criterion or a condition is unknown, or the baseline is by other criteria.
             PluginError: the estimator is unknown, or an evaluator does not load.
             BadInputError: no case has the tag of the suite.
         """
         if estimator is not None:
             engine.estimators(estimator)
+        if conditions.tiers and selection.criterion != CORRECT:
+            raise UsageError(
+                f"--tier is about the criterion {CORRECT}; leave it out with --criterion {selection.criterion!r}"
+            )
+        if baseline is not None:
+            require_same_criteria(engine, baseline, selection.criterion)
         gate = cls(
             engine=engine,
             conditions=conditions,
@@ -588,8 +602,11 @@ class Gate:
         """Return the verdict; with `measure`, also the current rates and metrics as a baseline."""
         evaluation, baseline, rows = self.engine.store.evaluation, self.baseline, self.rows()
         other = [] if evaluation == DEFAULT else [f"evaluation {evaluation}, not the default one"]
+        if (criterion := self.selection.criterion) != CORRECT:
+            other.append(f"success means: {rule(self.engine, criterion)}")
         return GateResult(
             evaluation=evaluation,
+            criterion=self.selection.criterion,
             passed=not any(row.stops for row in rows),
             agents=[group.agent for group in self.groups],
             conversations=sum(len(group.members) for group in self.groups),
@@ -606,7 +623,14 @@ class Gate:
         )
 
     def _measured(self, name: str) -> Baseline:
-        return measured(self.engine, self.groups, self.values, name=name, evaluations=self.evaluations)
+        return measured(
+            self.engine,
+            self.groups,
+            self.values,
+            name=name,
+            evaluations=self.evaluations,
+            criterion=self.selection.criterion,
+        )
 
     @cached_property
     def evaluations(self) -> tuple[str, ...]:

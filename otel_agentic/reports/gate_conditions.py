@@ -11,8 +11,10 @@ from pydantic import ValidationError
 
 from otel_agentic.config import GateSettings
 from otel_agentic.errors import UsageError
+from otel_agentic.reports.criteria import outcomes_by
 from otel_agentic.reports.report import tier_bases, within
 from otel_agentic.reports.suites import require_suite
+from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.store.queries.conversations import scored_conversations
 from otel_agentic.store.table import Selection
 from otel_agentic.windows import ClaimBasis, GroupKey, ScoredConversation, group_by, parse_window
@@ -232,12 +234,14 @@ class GateSelection(Selection):
         suite: only conversations whose case has this tag.
         agent_version: only conversations of this version.
         environment: only conversations of this deployment environment.
+        criterion: what they must pass, as in a report.
     """
 
     window: str | None = None
     suite: str | None = None
     agent_version: str | None = None
     environment: str | None = None
+    criterion: str = CORRECT
 
     @property
     def narrows(self) -> bool:
@@ -255,14 +259,15 @@ class GateSelection(Selection):
         """Return the conversations of each agent, sorted by name.
 
         Raises:
-            UsageError: the window is invalid.
+            UsageError: the window or the criterion is invalid.
             BadInputError: no case has the tag.
         """
         with engine.store.read() as con:
             if self.suite is not None:
                 require_suite(con, self.suite)
             scored = scored_conversations(con, self)
-        members = [conversation for conversation in scored if self._selects(conversation)]
+        selected = [conversation for conversation in scored if self._selects(conversation)]
+        members = outcomes_by(engine, selected, self.criterion)
         window = None if self.window is None else parse_window(self.window)
         if window is not None and window.width_ns is not None:
             members = within(engine, members, window.width_ns, self.until_ns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -27,7 +27,13 @@ from otel_agentic.judges.calibration import UNSURE, Labelled
 from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.reports.calibration import labelled_answers
 from otel_agentic.reports.conversations import iso
-from otel_agentic.reports.metric_calibration import NO_LOCATION, annotated_metrics, compared_with_people
+from otel_agentic.reports.metric_calibration import (
+    ALWAYS_PASSES,
+    NO_LOCATION,
+    always_passes,
+    annotated_metrics,
+    compared_with_people,
+)
 from otel_agentic.results import from_json
 from otel_agentic.results.evaluation import AnchorDrift, Drift, DriftFlip, FrozenAnchors, JudgeUse
 from otel_agentic.scoring.outcome import aligned_turns
@@ -79,9 +85,11 @@ def freeze_anchors(engine: Engine, names: Sequence[str] | None) -> FrozenAnchors
                 anchors.append(_anchor(engine, item, metric.name, (freeze_id, now_ns), None))
     if not anchors:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
+        next_step = "`otel-agentic label ID pass|fail --turn N --name answer` annotates one"
+        if left_out["not_scored"]:
+            next_step = "`otel-agentic evaluate --metrics NAME` scores what people annotated"
         raise BadInputError(
-            "no annotated answer or score has a verdict of the judge"
-            f"{f' ({reasons})' if reasons else ''}; `otel-agentic label ID pass|fail --turn N --name answer` annotates one"
+            f"no annotated answer or score has a verdict of the judge{f' ({reasons})' if reasons else ''}; {next_step}"
         )
     engine.store.write(lambda con: save_anchors(con, anchors))
     return FrozenAnchors(
@@ -157,10 +165,17 @@ def measure_drift(engine: Engine, names: Sequence[str] | None) -> Drift:
         raise BadInputError("no anchors are frozen; `otel-agentic judge drift --freeze` stores the current verdicts")
     run = _JudgeAgain(engine)
     judgements = run.judgements(anchors)
-    level = engine.settings.stats.level
+    level, metrics = engine.settings.stats.level, metrics_by_name(engine.runner.installed)
+    rules = FailureRules(metrics.values(), engine.settings.evaluators)
     by_name = [
         _drift(name, [(anchor, now) for anchor, now in judgements if anchor.name == name], level)
         for name in sorted({anchor.name for anchor in anchors})
+    ]
+    by_name = [
+        replace(item, verdict=f"cannot drift: the metric {ALWAYS_PASSES}")
+        if item.name in metrics and always_passes(metrics[item.name], rules)
+        else item
+        for item in by_name
     ]
     keys = sorted({(anchor.environment, anchor.conversation_id) for anchor in anchors})
     return Drift(

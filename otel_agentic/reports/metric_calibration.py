@@ -15,7 +15,7 @@ from otel_agentic.reports.judge_report import MIN_LABELS, corrected_rates
 from otel_agentic.results import to_json
 from otel_agentic.stats.judge_error import VerdictPair, corrected
 from otel_agentic.store.annotations import current_annotations
-from otel_agentic.store.calibrations import StoredMetricScore, metric_scores
+from otel_agentic.store.calibrations import StoredMetricScore, stored_scores_of
 from otel_agentic.store.judges import CalibrationRun, save_calibration
 from otel_agentic.store.queries.scores import newest_model
 from otel_agentic.truth.annotations import ANSWER, CORRECT, Annotation, AnnotationTarget, resolve
@@ -134,7 +134,7 @@ def _calibrated(engine: Engine, metric: Metric, rules: FailureRules, options: _O
     level = engine.settings.stats.level
     with engine.store.read() as con:
         annotations = current_annotations(con, name=metric.name)
-        scores = metric_scores(con, metric.name)
+        scores = stored_scores_of(con, metric.name)
     by_target = resolve(annotations)
     people = {
         _location_of(target): _Human(verdict.verdict, verdict.annotation)
@@ -221,6 +221,17 @@ def _warnings(others: Mapping[JudgeVersion, int], changed: int) -> Iterator[str]
         yield f"{changed:,} annotated conversations continued after they were annotated and are not compared"
 
 
+#: The explanation for a metric that always passes.
+ALWAYS_PASSES: Final = (
+    "has neither failing labels nor a threshold, so every score passes; set one in evaluators.thresholds"
+)
+
+
+def always_passes(metric: Metric, rules: FailureRules) -> bool:
+    """Return whether no score of a metric can be a failure."""
+    return not metric.failing and metric.name not in rules.thresholds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JudgedMetric:
     """The scores of one metric by one judge (None without scores), by target."""
@@ -238,12 +249,8 @@ class _JudgedMetric:
 
     def warnings(self) -> Iterator[str]:
         """Yield a warning if no score can be a failure."""
-        name = self.metric.name
-        if not self.metric.failing and name not in self.rules.thresholds:
-            yield (
-                f"{name} has neither failing labels nor a threshold, so every score passes; set one in "
-                "evaluators.thresholds"
-            )
+        if always_passes(self.metric, self.rules):
+            yield f"{self.metric.name} {ALWAYS_PASSES}"
 
     def passes(self, location: _Location) -> bool | None:
         """Return whether the scores of a target pass: None without a score, False if any of them is a failure."""

@@ -47,7 +47,7 @@ class Monitors:
     def groups(self, con: Connection) -> dict[int, _Group]:
         """Return the groups with objectives, by number."""
         groups = {
-            subject: _Group(key=key, objectives=tuple(objectives_of(key.agent, self._slo.objectives)))
+            subject: _Group(key=key, objectives=tuple(objectives_of(key.agent, self._slo.objectives, key.criterion)))
             for subject, key in result_groups(con).items()
         }
         return {subject: group for subject, group in groups.items() if group.objectives}

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import BadInputError
+from otel_agentic.judges.base import kinds_of
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries.conversations import Candidate, candidates, only_conversation, unscored
 from otel_agentic.store.table import Selection
@@ -61,6 +62,8 @@ def _short(text: str) -> str:
 
 
 _CHUNK: Final = 500
+#: Maximum number of successful conversations with the same queries that a draft is compared with.
+_MAX_COMPARED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,13 @@ class _Group:
     candidates: tuple[Candidate, ...]
     reason: str
 
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """The first conversation and, if it passed, others that passed: values in which they differ may vary."""
+        first, *others = self.candidates
+        passed = [candidate for candidate in others if first.outcome == candidate.outcome == "pass"]
+        return (first, *passed[:_MAX_COMPARED])
+
 
 def promote(engine: Engine, request: PromotionRequest, dataset: str) -> Promoted:
     """Return draft cases for the requested conversations; conversations with the same queries become one case.
@@ -127,8 +137,12 @@ def promote(engine: Engine, request: PromotionRequest, dataset: str) -> Promoted
         tagged = tagged[: request.limit]
         limit = None if request.limit is None else request.limit - len(tagged)
         usable = list(islice(_usable(groups, dataset, active_cases, skipped), limit))
-        count_errors = engine.settings.scoring.count_errors
-        drafts = _drafts(con, usable, dataset, count_errors=count_errors)
+        rules = _Rules(
+            dataset=dataset,
+            count_errors=engine.settings.scoring.count_errors,
+            has_judge="parameter" in kinds_of(engine.runner.judge),
+        )
+        drafts = _drafts(con, usable, rules)
         cases = tuple(_with_tags(case, request.tags) for case in drafts)
     return Promoted(cases=cases, skipped=tuple(skipped), unscored=unscored_count, tagged=tuple(tagged))
 
@@ -272,16 +286,31 @@ def _promoted_case(candidate: Candidate, cases: Iterable[Case]) -> Case | None:
     )
 
 
-def _drafts(con: Connection, groups: Sequence[_Group], dataset: str, *, count_errors: bool) -> Iterator[Case]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """How drafts are written, see `draft_case`."""
+
+    dataset: str
+    count_errors: bool
+    has_judge: bool
+
+
+def _drafts(con: Connection, groups: Sequence[_Group], rules: _Rules) -> Iterator[Case]:
     for start in range(0, len(groups), _CHUNK):
         part = groups[start : start + _CHUNK]
-        loaded = load_conversations(con, [group.candidates[0].key for group in part])
+        loaded = load_conversations(con, [candidate.key for group in part for candidate in group.sources])
         by_key = {
             (conversation.environment, str(conversation.conversation_id)): conversation for conversation in loaded
         }
         for group in part:
             names = dict.fromkeys(candidate.conversation_id for candidate in group.candidates)
-            conversation = by_key[group.candidates[0].key]
+            conversation, *others = (by_key[candidate.key] for candidate in group.sources)
             yield draft_case(
-                conversation, dataset=dataset, promoted_from=tuple(names), why=group.reason, count_errors=count_errors
+                conversation,
+                dataset=rules.dataset,
+                promoted_from=tuple(names),
+                why=group.reason,
+                count_errors=rules.count_errors,
+                has_judge=rules.has_judge,
+                others=others,
             )

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.conversations import id_reuse_of, iso, wrong_clocks_of
-from otel_agentic.reports.criteria import CORRECT, outcomes_by, rule
+from otel_agentic.reports.criteria import outcomes_by, parts_of_criterion, rule
 from otel_agentic.reports.judge_report import JudgeReport
+from otel_agentic.reports.label_report import TrafficNumbers
 from otel_agentic.reports.metric_summary import summaries_of
 from otel_agentic.reports.objectives import objectives_report
 from otel_agentic.results import reports as results
 from otel_agentic.results.reports import GroupRates, MetricSummary, Rate, RatesAtK, Report, ReportGroup, Sides
+from otel_agentic.scoring.criteria import CORRECT, fingerprint
 from otel_agentic.scoring.model import banded
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats import (
@@ -35,6 +37,7 @@ from otel_agentic.stats.cluster import INTERVAL_METHOD as BOOTSTRAP
 from otel_agentic.stats.cluster import collapsed, with_bootstrap
 from otel_agentic.stats.compare import Difference, compare
 from otel_agentic.store.connection import DEFAULT
+from otel_agentic.store.criteria import scored_otherwise
 from otel_agentic.store.queries.conversations import scored_conversations
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text
@@ -128,7 +131,7 @@ class ReportRequest(Selection):
         parsed = None if self.window is None else parse_window(self.window)
         with engine.store.read() as con:
             scored = scored_conversations(con, self)
-        scored = outcomes_by(engine, scored, self.criteria[0], self)
+        scored = outcomes_by(engine, scored, self.criteria[0])
         if parsed is not None and parsed.width_ns is not None:
             scored = within(engine, scored, parsed.width_ns, self.until_ns)
         by, compared = ("agent", *(self.by or ())), self.compared
@@ -231,13 +234,13 @@ def comparison_of(
         before, after = (attempts_of(member for member in side if _key(member) not in common) for side in (a, b))
         if not (before.n and after.n):
             without = [compared.a] * (not before.n) + [compared.b] * (not after.n)
-            missing.append(results.UncomparedGroup(**asdict(key), without=without))
+            missing.append(results.UncomparedGroup(**_fields_of(key), without=without))
             continue
         comparison = compare(before, after, k, level=settings.level, prior=settings.prior)
         left_out = (comparison.only_a, comparison.only_b) if comparison.method == "paired" else (0, 0)
         groups.append(
             results.ComparedGroup(
-                **asdict(key),
+                **_fields_of(key),
                 n=Sides(a=before.n, b=after.n),
                 c=Sides(a=before.c, b=after.c),
                 method=comparison.method,
@@ -297,11 +300,16 @@ def tier_bases(
     removed = []
     if engine.store.evaluation == DEFAULT:  # removed attempts are counted only for the default evaluation
         with engine.store.read() as con:
-            removed = removed_attempts(con)
+            removed = removed_attempts(con, fingerprint(CORRECT, engine.settings.scoring))
         if selection.until_ns is not None:
             removed = [attempts for attempts in removed if attempts.last_ns < selection.until_ns]
     since_ns = engine.settings.slo.since_ns
     return {key: claim_basis(key, members, removed=removed, since_ns=since_ns) for key, members in groups.items()}
+
+
+def _fields_of(key: GroupKey) -> dict[str, str | None]:
+    """Return the fields of a key in a result; the report itself names the criterion."""
+    return {name: value for name, value in asdict(key).items() if name not in {"criterion", "criteria"}}
 
 
 def rates_of(
@@ -321,7 +329,7 @@ def rates_of(
         **further: the fields of the type that are not rates.
     """
     return kind(
-        **asdict(summary.key),
+        **_fields_of(summary.key),
         window=window,
         n=summary.n,
         c=summary.c,
@@ -457,7 +465,7 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     criteria = request.criteria
     rates = {name: _summaries(engine, replace(request, criterion=name), stats) for name in criteria}
     groups, summaries = rates[criteria[0]]
-    compared, judges = request.compared, JudgeReport.of(engine, request)
+    compared, judges, traffic = request.compared, JudgeReport.of(engine, request), TrafficNumbers.of(engine, request)
     requested = [plugin.name for plugin in engine.estimators(request.estimator)]
     measured = _metrics(engine, groups, names)
     failed = engine.rebuilder.not_rebuilt
@@ -467,12 +475,14 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     has_objectives = engine.settings.slo.objectives and engine.store.evaluation == DEFAULT
     return Report(
         evaluation=engine.store.evaluation,
-        criteria=[results.CriterionRule(name=name, rule=rule(engine, name)) for name in criteria],
+        criteria=[_criterion(engine, name, request, _distinct(rates[name][0])) for name in criteria],
         groups=[
             _group(
                 summary,
                 members[summary.key],
                 judges if name == CORRECT else None,
+                traffic,
+                k=stats.k,
                 criterion=name,
                 pooled=pooled_estimator(stats),
                 window=request.window,
@@ -492,6 +502,26 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
         matched_by_text=results.TextMatches(matched=by_text, suggested=suggested) if by_text or suggested else None,
         objectives=objectives_report(engine, request.agent) if has_objectives else None,
     )
+
+
+def _criterion(
+    engine: Engine, name: str, request: ReportRequest, scored: Sequence[ScoredConversation]
+) -> results.CriterionRule:
+    otherwise = 0
+    if name == CORRECT and engine.store.evaluation == DEFAULT:
+        with engine.store.read() as con:
+            otherwise = scored_otherwise(con, request, fingerprint(CORRECT, engine.settings.scoring))
+    return results.CriterionRule(
+        name=name,
+        rule=rule(engine, name),
+        parts=parts_of_criterion(engine, scored, name),
+        scored_otherwise=otherwise or None,
+    )
+
+
+def _distinct(groups: Mapping[GroupKey, Sequence[ScoredConversation]]) -> list[ScoredConversation]:
+    """Return each conversation of some groups once: by tag or tool, a conversation is in several."""
+    return list({_key(member): member for members in groups.values() for member in members}.values())
 
 
 def _summaries(
@@ -517,12 +547,15 @@ def _group(
     summary: GroupSummary,
     members: Sequence[ScoredConversation],
     judges: JudgeReport | None,
+    traffic: TrafficNumbers,
     *,
+    k: Sequence[int],
     pooled: str,
     **further: Any,
 ) -> ReportGroup:
     """Return a group; `judges` is None if its outcomes are not those of the evaluation, which people's verdicts correct."""
     corrected, not_corrected = (None, None) if judges is None else judges.corrections.of(members)
+    by_labels, not_by_labels = traffic.correction(members, k) if judges is None else (None, None)
     return rates_of(
         ReportGroup,
         summary,
@@ -532,6 +565,9 @@ def _group(
         judge=None if judges is None else judges.judge_of(members),
         corrected=corrected,
         not_corrected=not_corrected,
+        label_correction=by_labels,
+        not_label_corrected=not_by_labels,
+        first_success=traffic.first_success(members),
         sampling=_sampling(members),
         cases_left_out=cases_left_out([summary]),
         tool_bands=_tool_bands(members),

@@ -141,6 +141,23 @@ class ToolFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallPair:
+    """An expected call with the actual call that scoring paired it with, or one of both; a row of `call_pairs`."""
+
+    turn_index: int | None
+    alternative: int | None
+    tool_name: str
+    status: str
+    expected_index: int | None
+    actual_turn_index: int | None
+    actual_position: int | None
+    span_id: str | None
+    agreement: float | None
+    in_order: bool | None
+    used: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecidingCriterion:
     """The outcome of a conversation by one deciding criterion."""
 
@@ -184,6 +201,7 @@ class ConversationScore:
     turn_scores: list[TurnScore]
     tool_scores: list[ToolScore]
     tool_faults: list[ToolFault]
+    call_pairs: list[CallPair]
     case: JsonObject | None
 
 

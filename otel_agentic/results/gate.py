@@ -63,6 +63,7 @@ class GateResult:
     """The verdict of a gate."""
 
     evaluation: str
+    criterion: str
     passed: bool
     agents: list[str | None]
     conversations: int

@@ -174,6 +174,53 @@ class CorrectedRates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRates:
+    """The pass rate of exactly these conversations, and the rates by k of the traffic that they are a sample of."""
+
+    here: Rate
+    pass_at_k: dict[str, Rate]
+    pass_pow_k: dict[str, Rate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelCorrection:
+    """The rates that people would report, from their verdicts on some conversations and the metrics of all.
+
+    `correlation` is that of the criterion with the verdicts, `prediction_correlation` that of the prediction from
+    `predictors`; None if one side does not vary. `not_used` labels are outside of the declared random sample, or about an
+    older revision.
+    """
+
+    level: float
+    labels: int
+    conversations: int
+    random_sample: bool
+    not_used: int
+    correlation: float | None
+    prediction_correlation: float | None
+    predictors: list[str]
+    power: float
+    people: LabelRates
+    corrected: LabelRates
+
+    __pydantic_config__ = renamed(power="lambda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSuccess:
+    """The expected effort until the first success, or None if the effort of successes or failures is unknown.
+
+    `known_cost` and `known_seconds` are the numbers of conversations whose effort is known.
+    """
+
+    attempts: float
+    cost_usd: float | None
+    seconds: float | None
+    known_cost: int
+    known_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SampleShares:
     """The shares of conversations that were evaluated; if they differ, rates are `weighted` by 1 / share."""
 
@@ -268,6 +315,10 @@ class ReportGroup(GroupRates):
     judge: GroupJudge | None
     corrected: CorrectedRates | None
     not_corrected: str | None
+    #: By the verdicts of people on a sample of the conversations; None for the criterion `correct`.
+    label_correction: LabelCorrection | None
+    not_label_corrected: str | None
+    first_success: FirstSuccess | None
     sampling: SampleShares | None
     #: The number of cases with too few attempts, by estimator and k.
     cases_left_out: dict[str, dict[str, int]]
@@ -390,11 +441,34 @@ class TextMatches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionPart:
+    """One condition of a criterion: the conversations in which it is known, and those that it fails.
+
+    `failed_alone` conversations fail by no other condition. `missing` counts the others by reason; `not_scored` means that
+    its metric was never computed.
+    """
+
+    condition: str
+    known: int
+    failed: int
+    failed_alone: int
+    missing: dict[str, int]
+    #: The metric that it reads.
+    metric: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionRule:
-    """A criterion of a report, and its conditions as part of a sentence."""
+    """A criterion of a report, and its conditions as part of a sentence.
+
+    `parts` is empty for the criterion `correct`. `scored_otherwise` is the number of conversations whose outcome is still by
+    other conditions.
+    """
 
     name: str
     rule: str
+    parts: list[CriterionPart]
+    scored_otherwise: int | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

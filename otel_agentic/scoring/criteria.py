@@ -17,6 +17,7 @@ from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated, pas
 from otel_agentic.scoring.scope import DIMENSIONS
 
 if TYPE_CHECKING:
+    from otel_agentic.config import ScoringSettings
     from otel_agentic.scoring.scope import NotEvaluatedReason
 
 #: Everything that the case of a conversation annotates; the default.
@@ -25,6 +26,10 @@ ANNOTATED: Final = "annotated"
 CASE_CRITERIA: Final = ("answer", "tools", "outputs", "state", "turns")
 #: The criteria that are computed from a case: what it annotates, and the dimensions of its tools.
 OF_CASE: Final = (ANNOTATED, *CASE_CRITERIA, *DIMENSIONS)
+#: The criterion of the outcome itself: all deciding criteria of an evaluation together.
+CORRECT: Final = "correct"
+#: Joins criteria that have to pass together.
+_AND: Final = " and "
 _OPTIONAL: Final = " if known"
 _SYNTAX: Final = re.compile(r"(?P<name>[^\s<>=]+)(?:\s*(?P<operator>>=|<=|=)\s*(?P<bound>\S.*))?")
 _EXAMPLES: Final = (
@@ -133,6 +138,26 @@ def _parsed(text: str) -> Criterion:
         labels=labels,
         optional=optional,
     )
+
+
+def texts_of(name: str, settings: ScoringSettings) -> Sequence[str]:
+    """Return the criteria that a name means: `correct`, a profile, a criterion, or several joined by " and "."""
+    if name == CORRECT:
+        return settings.criteria
+    profile = settings.profiles.get(name)
+    return [part.strip() for part in name.split(_AND)] if profile is None else profile
+
+
+def fingerprint(name: str, settings: ScoringSettings) -> str:
+    """Return the criteria that a name means, empty where the name is enough: results of different ones are never mixed.
+
+    >>> from otel_agentic.config import ScoringSettings
+    >>> [fingerprint(name, ScoringSettings(criteria=("answer", "state"))) for name in ("correct", "tools")]
+    ['answer, state', '']
+    """
+    texts = ", ".join(criterion.text for criterion in parsed(tuple(texts_of(name, settings))))
+    is_named = texts == ANNOTATED if name == CORRECT else name not in settings.profiles
+    return "" if is_named else texts
 
 
 def rule_of(texts: Sequence[str]) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from otel_agentic.scoring.align import Misplaced, Pair, RawCalls, SortedCalls, misplaced, sort_calls
+from otel_agentic.scoring.align import Misplaced, Pair, RawCalls, misplaced, sort_calls
 from otel_agentic.scoring.compile import NO_VERDICTS, CompiledCall, CompiledExpectation, ToolVerdicts, compiled
 from otel_agentic.scoring.model import FaultKind, ToolFault, ToolScore
 from otel_agentic.scoring.scope import (
@@ -25,66 +23,6 @@ from otel_agentic.scoring.values import Texts
 
 if TYPE_CHECKING:
     from otel_agentic.truth.model import ToolExpectation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCount:
-    """The calls of one tool under one expectation.
-
-    `expected` counts required calls, `actual` counts actual calls without an error and `errored` those with one,
-    `paired` counts required calls that occurred, `unasked` counts extra calls that are not allowed. The other fields
-    are a sum and a count for each dimension, both 0 if the dimension does not apply: `parameters` is the summed
-    agreement of `compared` expected calls, `in_order` the number of `ordered` calls in the right position, `used` the
-    summed use of `known` results.
-    """
-
-    tool_name: str
-    expected: int
-    actual: int
-    errored: int
-    paired: int
-    unasked: int
-    parameters: float
-    compared: int
-    in_order: int
-    ordered: int
-    used: float
-    known: int
-
-
-def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:
-    """Return the counts of each expected or called tool, sorted by name; empty if the score has no calls."""
-    return () if score.calls is None else tuple(_counts(score, score.calls))
-
-
-def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
-    expected = Counter(call.name for call in calls.expectation.calls if call.required)
-    optional = {call.name for call in calls.expectation.calls}
-    actual = Counter(item.call.name for item in calls.actual if item.call.error is None)
-    errored = Counter(item.call.name for item in calls.errored)
-    paired = Counter(pair.expected.name for pair in calls.pairs)
-    unasked = Counter(calls.actual[index].call.name for index, rule in calls.extra if rule != "allow")
-    misplaced = Counter(fault.tool_name for fault in score.faults if fault.kind == "wrong_order")
-    agreement_sums: Counter[str] = Counter()
-    for pair in calls.pairs:
-        agreement_sums[pair.expected.name] += pair.agreement.score  # type: ignore[assignment]  # floats work too
-    known_uses = [(item.call.name, use.score) for item, use in score.uses if use.score is not None]
-    parameters, sequence = (score.dimensions.get(name) is not None for name in ("parameters", "sequence"))
-    for name in sorted({*expected, *optional, *actual, *errored}):
-        yield ToolCount(
-            tool_name=name,
-            expected=expected[name],
-            actual=actual[name],
-            errored=errored[name],
-            paired=paired[name],
-            unasked=unasked[name],
-            parameters=float(agreement_sums[name]) if parameters else 0.0,
-            compared=expected[name] if parameters else 0,
-            in_order=paired[name] - misplaced[name] if sequence else 0,
-            ordered=expected[name] if sequence else 0,
-            used=sum(used for tool, used in known_uses if tool == name),
-            known=sum(tool == name for tool, _ in known_uses),
-        )
 
 
 def utilization_score(uses: Sequence[tuple[ActualCall, Use]]) -> float | None:

@@ -39,6 +39,11 @@ SELECT count(*) FROM tool_calls
 SEMI JOIN requested USING (environment, conversation_id, revision, turn_index)
 """
 _LABELS: Final = "SELECT conversation_id, case_id, verdict, source FROM labels ORDER BY conversation_id"
+_RANDOM_SAMPLES: Final = """
+SELECT DISTINCT environment, conversation_id FROM annotations
+WHERE random_sample AND name = 'correct' AND turn_index IS NULL AND retracts IS NULL
+    AND annotation_id NOT IN (SELECT retracts FROM annotations WHERE retracts IS NOT NULL)
+"""
 #: Closed conversations whose newest score under an evaluation is older than an annotation that may set its outcome.
 _ANNOTATED_SINCE: Final = f"""
 SELECT c.environment, c.conversation_id
@@ -123,8 +128,13 @@ def annotated_since(con: DuckDBPyConnection, evaluation_id: str, selection: Sele
     return [(environment, conversation_id) for environment, conversation_id in rows]
 
 
-def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int) -> None:
+def save_labels(
+    con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int, *, random_sample: bool = False
+) -> None:
     """Make the labels of one file current: they replace older ones, and those no longer in the file are withdrawn.
+
+    `random_sample` declares that the conversations were drawn at random; importing the file again without it takes
+    nothing back.
 
     A label by another name of a conversation (`conversations_named`) is stored under its own name.
     """
@@ -136,18 +146,24 @@ def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: st
         for own_name in (own_names[name] if len(own_names[name]) == 1 else {name})
     }
     stored = {row[0]: row for row in con.execute(_LABELS).fetchall()}
-    changed = [label for label in labels.values() if stored.get(label.conversation_id) != _label_row(label, source)]
+    declared = random_samples(con)
+    changed = [
+        label
+        for label in labels.values()
+        if stored.get(label.conversation_id) != _label_row(label, source)
+        or (random_sample and (None, label.conversation_id) not in declared)
+    ]
     sql = _OF_FILE.format(columns=ANNOTATION_ROW.select(con, "a"))
     of_file = [ANNOTATION_ROW.build(row) for row in con.execute(sql, {"annotator": source}).fetchall()]
     retract(con, [annotation for annotation in of_file if annotation.conversation_id not in labels], now_ns)
-    add_annotations(con, list(_annotations(changed, source, now_ns)))
+    add_annotations(con, list(_annotations(changed, source, now_ns, random_sample=random_sample)))
 
 
 def _label_row(label: Label, source: str) -> tuple[str, str | None, bool | None, str]:
     return (label.conversation_id, label.case_id, label.verdict, f"{source}:{label.line}")
 
 
-def _annotations(labels: Iterable[Label], source: str, now_ns: int) -> Iterable[Annotation]:
+def _annotations(labels: Iterable[Label], source: str, now_ns: int, *, random_sample: bool) -> Iterable[Annotation]:
     for label in labels:
         yield Annotation(
             annotation_id=new_annotation_id(),
@@ -158,6 +174,7 @@ def _annotations(labels: Iterable[Label], source: str, now_ns: int) -> Iterable[
             verdict=None if label.verdict is None else "pass" if label.verdict else "fail",
             case_id=label.case_id,
             decides=True,
+            random_sample=random_sample,
             origin=f"{source}:{label.line}",
         )
 
@@ -168,3 +185,11 @@ def load_labels(con: DuckDBPyConnection) -> dict[str, Label]:
         conversation_id: Label(conversation_id=conversation_id, case_id=case_id, verdict=verdict, line=0)
         for conversation_id, case_id, verdict, _ in con.execute(_LABELS).fetchall()
     }
+
+
+def random_samples(con: DuckDBPyConnection) -> set[tuple[str | None, str]]:
+    """Return the conversations whose verdict was declared to be part of a random sample, by environment and id.
+
+    The environment is None for labels of files, which name conversations by their id alone.
+    """
+    return {(environment, conversation_id) for environment, conversation_id in con.execute(_RANDOM_SAMPLES).fetchall()}

@@ -61,7 +61,7 @@ class StoredMetricScore:
         return (self.dataset or "", self.case_id)
 
 
-def metric_scores(con: DuckDBPyConnection, name: str) -> list[StoredMetricScore]:
+def stored_scores_of(con: DuckDBPyConnection, name: str) -> list[StoredMetricScore]:
     """Return the newest scores of a metric on closed conversations, by the time of their conversation."""
     return [from_row(StoredMetricScore, row) for row in con.execute(_SCORES, {"name": name}).fetchall()]
 

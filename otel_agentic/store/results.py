@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.sequential import e_value
 from otel_agentic.store.table import (
@@ -37,6 +38,14 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import ClosedBy
 
+#: The columns that identify a subject, and the condition that a row of `subjects` is that of another row.
+SUBJECT_COLUMNS: Final = ("agent", "agent_version", "environment", "service", "criterion", "criteria")
+OF_SUBJECT: Final = ", ".join(SUBJECT_COLUMNS)
+SAME_AGENT: Final = (
+    "s.agent IS NOT DISTINCT FROM {0}.agent AND s.agent_version IS NOT DISTINCT FROM {0}.agent_version "
+    "AND s.environment = {0}.environment AND s.service IS NOT DISTINCT FROM {0}.service"
+)
+SAME_SUBJECT: Final = SAME_AGENT + " AND s.criterion = {0}.criterion AND s.criteria = {0}.criteria"
 #: Each result once, under its subject.
 MEMBERS: Final = "SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results"
 #: Each result under its subject, and once more for each of its tags that forms a group.
@@ -198,30 +207,24 @@ WHERE x.window_time = make_timestamp_ns(w.time_ns) AND x.live = w.live
     AND x.serial < (SELECT max(serial) FROM window_changes)
 """
 #: Counts the subjects and the cases that have no number yet.
-_NEW: Final = """
+_NEW: Final = f"""
 SELECT
     (
         SELECT count(*) FROM requested w
-        ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM w.agent
-            AND s.agent_version IS NOT DISTINCT FROM w.agent_version
-            AND s.environment = w.environment AND s.service IS NOT DISTINCT FROM w.service
+        ANTI JOIN subjects s ON {SAME_SUBJECT.format("w")}
     ),
     (
         SELECT count(*)
         FROM (SELECT coalesce(CAST(dataset AS VARCHAR), '') AS dataset, case_id FROM requested WHERE case_id IS NOT NULL)
         ANTI JOIN result_cases USING (dataset, case_id)
     )
-"""
-_NEW_SUBJECTS: Final = """
+"""  # noqa: S608 — our own fragments
+NEW_SUBJECTS: Final = f"""
 INSERT INTO subjects
-SELECT
-    (SELECT coalesce(max(subject), 0) FROM subjects)
-        + row_number() OVER (ORDER BY agent, agent_version, environment, service),
-    agent, agent_version, environment, service
-FROM (SELECT DISTINCT agent, agent_version, environment, service FROM requested) n
-ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM n.agent AND s.agent_version IS NOT DISTINCT FROM n.agent_version
-    AND s.environment = n.environment AND s.service IS NOT DISTINCT FROM n.service
-"""
+SELECT (SELECT coalesce(max(subject), 0) FROM subjects) + row_number() OVER (ORDER BY {OF_SUBJECT}), *
+FROM (SELECT DISTINCT {OF_SUBJECT} FROM requested) n
+ANTI JOIN subjects s ON {SAME_SUBJECT.format("n")}
+"""  # noqa: S608 — the same
 _NEW_CASES: Final = """
 INSERT INTO result_cases
 SELECT (SELECT coalesce(max(case_no), 0) FROM result_cases) + row_number() OVER (ORDER BY dataset, case_id), *
@@ -232,26 +235,25 @@ FROM (
 ANTI JOIN result_cases USING (dataset, case_id)
 """
 #: A revision that was superseded while it was being scored has no result.
-_INSERT: Final = """
+_INSERT: Final = f"""
 INSERT INTO results
 SELECT
     c.environment, c.conversation_id, c.revision, w.evaluation_id, s.subject, c.agent, c.agent_version, c.service,
-    c.ended_at, c.window_time, c.closed_by, k.case_no, w.dataset, w.case_id, from_json(w.tags, '["VARCHAR"]'), w.outcome, w.reason,
+    '{CORRECT}', $criteria, c.ended_at, c.window_time, c.closed_by, k.case_no, w.dataset, w.case_id, from_json(w.tags, '["VARCHAR"]'), w.outcome, w.reason,
     nullif(w.selection, 'nan'::DOUBLE), nullif(w.parameters, 'nan'::DOUBLE), nullif(w.sequence, 'nan'::DOUBLE),
     nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio, c.user_hash, c.session_hash,
     nullif(w.pass_probability, 'nan'::DOUBLE)
 FROM requested w
 JOIN conversations c USING (environment, conversation_id, revision)
-JOIN subjects s ON s.agent IS NOT DISTINCT FROM c.agent AND s.agent_version IS NOT DISTINCT FROM c.agent_version
-    AND s.environment = c.environment AND s.service IS NOT DISTINCT FROM c.service
+JOIN subjects s ON {SAME_AGENT.format("c")} AND s.criterion = '{CORRECT}' AND s.criteria = $criteria
 LEFT JOIN result_cases k ON k.dataset = coalesce(CAST(w.dataset AS VARCHAR), '') AND k.case_id = w.case_id
 WHERE NOT c.superseded
 ORDER BY c.window_time, c.environment, c.conversation_id
 RETURNING epoch_ns(window_time), closed_by
-"""
+"""  # noqa: S608 — the same
 #: Supersedes the scores of dissolved conversations, whose revisions are all superseded.
 _RETIRE: Final = """
-UPDATE conversation_scores s SET superseded = true FROM requested w
+UPDATE scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
     AND EXISTS (
         SELECT 1 FROM conversations c
@@ -262,7 +264,6 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
         WHERE c.environment = s.environment AND c.conversation_id = s.conversation_id AND NOT c.superseded
     )
 """
-_RETIRE_NAMED: Final = _RETIRE.replace("conversation_scores", "scores")
 #: Monitors must wait for open conversations, and for those closed live whose newest revision is not scored yet, from
 #: the time at which an earlier revision was counted. They do not wait for conversations from files, because `evaluate`
 #: may never score these.
@@ -279,63 +280,68 @@ WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by IN ('idle', 'end_
 #: If more changes than this are recorded at once, equal earlier ones are deleted, so that they do not accumulate in a
 #: file that no collector opens.
 _MAX_DUPLICATES: Final = 16
-#: Columns that identify a subject; results contain its number instead.
-_OF_SUBJECT: Final = ("agent", "agent_version", "service")
-_NAMED: Final = ("environment", *_OF_SUBJECT, "dataset", "case_id")
+#: Columns of new scores that identify a subject; results contain its number instead.
+_NOT_INSERTED: Final = ("agent", "agent_version", "service", "criterion", "criteria")
+_NAMED: Final = ("environment", *_NOT_INSERTED, "dataset", "case_id")
 
 
-def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
-    """Replace the results of conversations by those that were just computed.
+def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], criteria: str = "") -> None:
+    """Replace the results of conversations, by all criteria, by those that were just computed.
 
     Args:
         con: a connection in the transaction that saves the scores.
         evaluation_id: the evaluation.
         scored: the new scores; a revision that was superseded in the meantime gets no result.
+        criteria: the deciding criteria, as in `scoring.criteria.fingerprint`.
     """
     if not scored:
         return
     keys = key_columns((item.score.environment, item.score.conversation_id) for item in scored)
-    columns = _columns(evaluation_id, scored)
+    columns = {
+        **_columns(evaluation_id, scored),
+        "criterion": [CORRECT] * len(scored),
+        "criteria": [criteria] * len(scored),
+    }
     named = {name: columns[name] for name in _NAMED}
     before = rows_with(con, keys, _FORGET)
     ((subjects, cases),) = rows_with(con, named, _NEW)
-    for statement, needed in ((_NEW_SUBJECTS, subjects), (_NEW_CASES, cases)):
+    for statement, needed in ((NEW_SUBJECTS, subjects), (_NEW_CASES, cases)):
         if needed:
             rows_with(con, named, statement, fetch=False)
-    after = rows_with(con, {name: values for name, values in columns.items() if name not in _OF_SUBJECT}, _INSERT)
+    requested = {name: values for name, values in columns.items() if name not in _NOT_INSERTED}
+    after = rows_with(con, requested, _INSERT, {"criteria": criteria})
     if len(after) < len(scored):
         _retire(con, keys)
-    _note(con, [*before, *after])
+    note(con, [*before, *after])
 
 
 def drop_results(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
     """Delete the results of conversations that dissolved into others, and supersede their scores."""
     requested = key_columns(keys)
-    _note(con, rows_with(con, requested, _FORGET))
+    note(con, rows_with(con, requested, _FORGET))
     _retire(con, requested)
 
 
 def drop_superseded_results(con: DuckDBPyConnection, keys: Iterable[Key] | None = None) -> None:
     """Delete results of superseded revisions of `keys`, None for all conversations; their windows are recomputed."""
     if keys is None:
-        _note(con, con.execute(_FORGET_SUPERSEDED.format(only="")).fetchall())
+        note(con, con.execute(_FORGET_SUPERSEDED.format(only="")).fetchall())
         return
     condition = "AND (r.environment, r.conversation_id) IN (SELECT (environment, conversation_id) FROM requested)"
-    _note(con, rows_with(con, key_columns(keys), _FORGET_SUPERSEDED.format(only=condition)))
+    note(con, rows_with(con, key_columns(keys), _FORGET_SUPERSEDED.format(only=condition)))
 
 
 def _retire(con: DuckDBPyConnection, requested: Mapping[str, Column]) -> None:
     """Supersede the scores of those conversations that dissolved."""
-    for statement in (_RETIRE, _RETIRE_NAMED):
-        rows_with(con, requested, statement, fetch=False)
+    rows_with(con, requested, _RETIRE, fetch=False)
 
 
 def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
     """Mark the windows that contain results of the conversations for recomputation; `save_results` does this itself."""
-    _note(con, rows_with(con, key_columns(keys), _CHANGED))
+    note(con, rows_with(con, key_columns(keys), _CHANGED))
 
 
-def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> None:
+def note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> None:
     """Mark windows for recomputation; `changed` has the window time, ns, and `closed_by` of each conversation."""
     times = sorted({(time_ns, closed_by != "end_of_input") for time_ns, closed_by in changed})
     requested: dict[str, Column] = {"time_ns": [time_ns for time_ns, _ in times], "live": [live for _, live in times]}
@@ -405,8 +411,8 @@ JOIN requested w ON w.agent IS NOT DISTINCT FROM c.agent
 WHERE NOT s.superseded AND s.evaluation_id = $id AND s.sample_ratio < w.ratio AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 _RAISE: Final = """
-UPDATE conversation_scores s SET sample_ratio = w.ratio FROM requested w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation_id = $id
+UPDATE scores s SET sample_ratio = w.ratio FROM requested w
+WHERE s.name = 'agentic.conversation' AND s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation_id = $id
     AND NOT s.superseded
 """
 _RAISE_RESULTS: Final = """
@@ -467,7 +473,7 @@ def raise_ratios(
     return keys
 
 
-_GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects ORDER BY subject"
+_GROUPS: Final = f"SELECT subject, {OF_SUBJECT} FROM subjects ORDER BY subject"  # noqa: S608 — our own fragment
 #: Evaluated results with a hash per row, `mark`: any change of a result that matters to a monitor changes the hash.
 _RESULT_MARKS: Final = """
 WITH seen AS (
@@ -498,12 +504,12 @@ WHERE outcome IN ('pass', 'fail') AND window_time > make_timestamp_ns($until)
     AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
 GROUP BY subject
 """
-_ALARMS: Final = """
+_ALARMS: Final = f"""
 SELECT
-    agent, agent_version, environment, service, objective, p0, alpha, block,
+    {OF_SUBJECT}, objective, p0, alpha, block,
     CASE WHEN $since IS NULL OR alarmed_at >= make_timestamp_ns($since) THEN epoch_ns(alarmed_at) END, epoch_ns(changed_at)
 FROM monitors
-"""
+"""  # noqa: S608 — the same
 #: The identity of a monitor: its group, and the objective's label, promised rate, alpha and blocks. Objectives with the
 #: same label and different rates have different monitors.
 MonitorKey = tuple[GroupKey, str, float, float, str]
@@ -516,8 +522,8 @@ def result_groups(con: DuckDBPyConnection) -> dict[int, GroupKey]:
     return {subject: _group_key(*values) for subject, *values in con.execute(_GROUPS).fetchall()}
 
 
-def _group_key(agent: str | None, agent_version: str | None, environment: str, service: str | None) -> GroupKey:
-    return GroupKey(agent=agent, agent_version=agent_version, environment=environment, service=service)
+def _group_key(*values: str | None) -> GroupKey:
+    return GroupKey(**dict(zip(SUBJECT_COLUMNS, values, strict=True)))
 
 
 def final_results(
@@ -570,7 +576,7 @@ def pending_results(con: DuckDBPyConnection, watermark_ns: int, since_ns: int | 
 def stored_alarms(con: DuckDBPyConnection, since_ns: int | None) -> dict[MonitorKey, Alarms]:
     """Return when each stored monitor raised its alarms, omitting alarms of the e-process from before `since_ns`."""
     rows = con.execute(_ALARMS, {"since": since_ns}).fetchall()
-    return {(_group_key(*row[:4]), *row[4:8]): (row[8], row[9]) for row in rows}
+    return {(_group_key(*row[:6]), *row[6:10]): (row[10], row[11]) for row in rows}
 
 
 def monitor_key(monitor: Monitor) -> MonitorKey:
@@ -592,7 +598,7 @@ def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermar
     Table(con, "monitors").insert(
         con,
         {
-            **fields_of([monitor.key for monitor in monitors], "agent", "agent_version", "service"),
+            **fields_of([monitor.key for monitor in monitors], *SUBJECT_COLUMNS),
             **fields_of(objectives, "k", "target", "alpha", "method", "target_run_length"),
             **fields_of(monitors, "p0", "block", "blocks", "n", "c", "e_value", "changes"),
             "environment": [monitor.key.environment or "" for monitor in monitors],

@@ -251,73 +251,6 @@ CREATE TABLE matches (
     suggested_margin DOUBLE -- how far the next case is behind in similarity, 0 to 1
 );
 
--- One row is the outcome of a conversation revision under an evaluation.
-CREATE TABLE conversation_scores (
-    evaluation_id VARCHAR NOT NULL, -- evaluation
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- conversation revision
-    evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
-    superseded BOOLEAN NOT NULL, -- true when a newer score of the same evaluation name replaced it
-    dataset VARCHAR, -- case
-    case_id VARCHAR, -- case
-    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
-    reason VARCHAR, -- why it failed or was not evaluated
-    outcome_source VARCHAR NOT NULL, -- computed, or the source of the verdict that sets it: adjudication, labels, case, annotators or event
-    computed_outcome VARCHAR NOT NULL, -- outcome by turns and tools, regardless of labels
-    computed_reason VARCHAR, -- why
-    answer_outcome VARCHAR NOT NULL, -- outcome by answers alone
-    tool_outcome VARCHAR NOT NULL, -- outcome by tools alone
-    both_outcome VARCHAR NOT NULL, -- outcome by answers and tools
-    match_method VARCHAR, -- how the case was found
-    warning VARCHAR, -- why the ground truth looks wrong
-    missing_outputs VARCHAR[] NOT NULL, -- expected outputs that no answer contains
-    explanation VARCHAR NOT NULL, -- one sentence
-    scored_at TIMESTAMP_NS NOT NULL, -- when
-    case_version VARCHAR, -- case version, null when unmatched
-    partial BOOLEAN, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
-    sample_ratio DOUBLE, -- share of conversations evaluated when it was scored
-    criteria JSON, -- deciding criteria, a list: name, outcome, reason
-    metrics_at TIMESTAMP_NS, -- when scores of evaluators were last stored for it, null if never
-    known_failure VARCHAR, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
-    pass_probability DOUBLE -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
-);
-
--- One row is the outcome of a turn.
-CREATE TABLE turn_scores (
-    evaluation_id VARCHAR NOT NULL, -- evaluation
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- conversation revision
-    turn_index INTEGER NOT NULL, -- turn
-    case_turn_index INTEGER, -- turn of the case that it was aligned with
-    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
-    reason VARCHAR, -- why
-    answer_score DOUBLE, -- 0 to 1, null when no answer was judged; kept where the judge is unsure (answer_reason judge_unsure)
-    answer_outcome VARCHAR NOT NULL, -- outcome by the answer
-    tool_outcome VARCHAR, -- outcome by the tools, null when none are expected
-    explanation VARCHAR NOT NULL, -- one sentence
-    answer_reason VARCHAR -- why the answer failed or was not evaluated; null for a pass
-);
-
--- One row is the tool correctness of one expectation.
-CREATE TABLE tool_scores (
-    evaluation_id VARCHAR NOT NULL, -- evaluation
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- conversation revision
-    turn_index INTEGER, -- turn, null for an expectation on the whole conversation
-    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
-    reason VARCHAR, -- why
-    overall DOUBLE, -- weighted mean of the dimensions that apply, null when none does
-    selection DOUBLE, -- were the right tools called; null when it does not apply
-    parameters DOUBLE, -- were they given the right parameters; null when it does not apply
-    sequence DOUBLE, -- were they called in the right order; null when it does not apply
-    utilization DOUBLE, -- were their results used; null when it does not apply or is not known
-    evidence JSON, -- by dimension, one record a call of which something is known: which value was found where; read by v_tool_evidence
-    explanation VARCHAR NOT NULL -- one sentence
-);
-
 -- One row is a fault of one call.
 CREATE TABLE tool_faults (
     evaluation_id VARCHAR NOT NULL, -- evaluation
@@ -342,7 +275,7 @@ CREATE TABLE tool_faults (
     effect VARCHAR -- read or write: what the tool does, by `effects` of the case or the settings
 );
 
--- One row is a named score of any evaluator.
+-- One row is a named score of any evaluator: the only table of scores. The core scores are `agentic.conversation`, `agentic.answer`, `agentic.tool.overall`, the criteria, the tool dimensions and the calls at fault.
 CREATE TABLE scores (
     evaluation_id VARCHAR NOT NULL, -- evaluation: of the core scores, or of one evaluator
     environment VARCHAR NOT NULL, -- conversation
@@ -354,7 +287,7 @@ CREATE TABLE scores (
     value DOUBLE, -- score, null without one
     label VARCHAR, -- label: pass, fail or not_evaluated in a core score, one of the metric's in any other; null where there is only a value, or none
     explanation VARCHAR, -- one sentence
-    evaluator VARCHAR, -- evaluator; core for outcomes, answers, tool dimensions and calls at fault
+    evaluator VARCHAR, -- evaluator; core for outcomes, answers, tools and calls at fault
     evaluator_version VARCHAR, -- version of the evaluator; of core scores the evaluation id
     position INTEGER, -- position of the call in its turn, 0-based; null unless the score is of a call
     tool_name VARCHAR, -- tool that the score is about, where it is about one
@@ -363,7 +296,25 @@ CREATE TABLE scores (
     details JSON, -- further results of the evaluator, null without any
     score_id VARCHAR, -- hash of evaluation, conversation revision, position and name: the same input gives the same id; agentic.evaluation.id of its event
     evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
-    superseded BOOLEAN DEFAULT false -- true when a newer revision, or a newer score of the same evaluation name, replaced it
+    superseded BOOLEAN DEFAULT false, -- true when a newer revision, or a newer score of the same evaluation name, replaced it
+    scored_at TIMESTAMP_NS, -- when
+    fail_reason VARCHAR, -- why a conversation, an answer or tools failed; null in other scores
+    dataset VARCHAR, -- of a conversation: dataset of the case that it was compared with
+    case_id VARCHAR, -- of a conversation: that case
+    case_version VARCHAR, -- of a conversation: the version of that case
+    outcome_source VARCHAR, -- of a conversation: computed, or the source of the verdict that sets its label
+    computed_outcome VARCHAR, -- of a conversation: outcome regardless of such a verdict; of a turn: outcome by answer and tools
+    computed_reason VARCHAR, -- same: why it failed or was not evaluated
+    known_failure VARCHAR, -- of a conversation that the judge is unsure of: why it fails all the same
+    partial BOOLEAN, -- of a conversation: whether it failed while other required parts could not be evaluated
+    pass_probability DOUBLE, -- of a conversation: probability that it passes, by a calibrated judge of its answers
+    case_turn_index INTEGER, -- of a turn: turn of the case that it was aligned with
+    sample_ratio DOUBLE, -- of a conversation: share of conversations evaluated when it was scored
+    metrics_at TIMESTAMP_NS, -- of a conversation: when scores of evaluators were last stored for it, null if never
+    selection DOUBLE, -- of `agentic.tool.overall`: this dimension, null when it does not apply
+    parameters DOUBLE, -- same
+    sequence DOUBLE, -- same
+    utilization DOUBLE -- same
 );
 
 -- One row is the answer of a judge to one question; the table is also the cache, and the basis of the budget.
@@ -395,6 +346,8 @@ CREATE TABLE windows (
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
+    criteria VARCHAR NOT NULL DEFAULT '', -- the criteria that this name meant, empty where the name is enough
     tag VARCHAR, -- case tag; null for the whole
     "window" VARCHAR NOT NULL, -- width such as 1h, 24h, 7d, or n200: the newest 200 conversations
     "end" TIMESTAMP_NS NOT NULL, -- end of the window, inclusive
@@ -415,7 +368,7 @@ CREATE TABLE windows (
     pass_pow_k_upper DOUBLE, -- upper bound
     lower_bound DOUBLE, -- pass rate if all not evaluated failed
     upper_bound DOUBLE, -- pass rate if all not evaluated passed
-    tier VARCHAR NOT NULL, -- deployment tier claimed as of the end, from all conversations of the version up to then (see slo.since), not of this window alone
+    tier VARCHAR NOT NULL, -- deployment tier claimed as of the end, from all conversations of the version up to then (see slo.since), not of this window alone; only the criterion correct claims one, and others have insufficient_evidence
     leaning VARCHAR, -- tier that the point estimates of this window lean to; it claims nothing; null where they are undefined
     revision INTEGER NOT NULL, -- 1-based; a restated window counts up
     computed_at TIMESTAMP_NS NOT NULL -- when
@@ -457,6 +410,25 @@ CREATE TABLE tool_counts (
     ordered INTEGER NOT NULL, -- required calls that have an order
     used DOUBLE NOT NULL, -- results that were used
     known INTEGER NOT NULL -- results of which it is known whether they were used
+);
+
+-- One row is an expected call with the actual call that scoring paired it with, or one of both without a counterpart. Each expected call, and each actual call to which the expectation applies, has one row.
+CREATE TABLE call_pairs (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn of the expectation, null for an expectation on the whole conversation
+    alternative INTEGER, -- 0-based index of the alternative that counted; null when the expectation itself counted
+    tool_name VARCHAR NOT NULL, -- tool
+    status VARCHAR NOT NULL, -- paired; excused: an optional call and its actual call; missing or optional: a required or an optional call without an actual call; allowed, spurious or forbidden: an actual call beyond the expected ones; errored: an actual call that does not count because it returned an error
+    expected_index INTEGER, -- 0-based index of the expected call, null without one
+    actual_turn_index INTEGER, -- turn of the actual call, null without one
+    actual_position INTEGER, -- 0-based position of the actual call in its turn, null without one
+    span_id VARCHAR, -- span of the actual call, null without one
+    agreement DOUBLE, -- share of parameters that agree, 0 to 1; null unless two calls are paired and could be compared
+    in_order BOOLEAN, -- whether a required call was made in the expected order; null without an order or an actual call
+    used DOUBLE -- use of the result, 0 to 1; null when it is not known
 );
 
 -- One row is a comparison of a judge with people: on answers, on outcomes, or in a metric. A pass is the positive; what has no data is null.
@@ -536,13 +508,15 @@ CREATE TABLE judge_anchors (
     frozen_at TIMESTAMP_NS NOT NULL -- when
 );
 
--- One row is an agent in one version, environment and service: a subject of rates. Numbers make counting quick.
+-- One row is an agent in one version, environment and service, by one criterion: a subject of rates. Numbers make counting quick.
 CREATE TABLE subjects (
     subject INTEGER NOT NULL, -- its number
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
-    service VARCHAR -- service.name
+    service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- what the outcomes are by: correct, or a name in windows.criteria
+    criteria VARCHAR NOT NULL DEFAULT '' -- the criteria that this name meant, empty where the name is enough: outcomes of different ones are never counted together
 );
 
 -- One row is the number of a case that a result names.
@@ -552,16 +526,18 @@ CREATE TABLE result_cases (
     case_id VARCHAR NOT NULL -- case id
 );
 
--- One row is a closed conversation with its newest score: the conversation revision that was scored last. A conversation whose newest revision is not scored yet has none, and neither has one that dissolved into others.
+-- One row is a closed conversation with its newest outcome by one criterion: the conversation revision that was scored last. A conversation whose newest revision is not scored yet has none, and neither has one that dissolved into others.
 CREATE TABLE results (
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision that was scored
     evaluation_id VARCHAR NOT NULL, -- evaluation
-    subject INTEGER NOT NULL, -- number of agent, version, environment and service in `subjects`
+    subject INTEGER NOT NULL, -- number of agent, version, environment, service and criterion in `subjects`
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- agent version
     service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- as in `subjects`
+    criteria VARCHAR NOT NULL DEFAULT '', -- as in `subjects`
     ended_at TIMESTAMP_NS NOT NULL, -- end of its last event, as sent
     window_time TIMESTAMP_NS NOT NULL, -- when it counts, as in `conversations`
     closed_by VARCHAR, -- end_mark, end_of_input or idle
@@ -583,7 +559,7 @@ CREATE TABLE results (
 
 -- One row counts evaluated results that retention removed: claims about an agent version count from its first conversation.
 CREATE TABLE removed_attempts (
-    subject INTEGER NOT NULL, -- number of agent, version, environment and service in `subjects`
+    subject INTEGER NOT NULL, -- number of agent, version, environment, service and criterion in `subjects`
     case_no INTEGER, -- number of the case in `result_cases`, null for conversations without a case
     tags VARCHAR[] NOT NULL, -- tags of the case
     n BIGINT NOT NULL, -- conversations that passed or failed
@@ -605,6 +581,8 @@ CREATE TABLE monitors (
     agent_version VARCHAR, -- agent version
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL DEFAULT 'correct', -- as in `windows`
+    criteria VARCHAR NOT NULL DEFAULT '', -- as in `windows`
     objective VARCHAR NOT NULL, -- name of the objective
     k INTEGER NOT NULL, -- the k of pass^k
     target DOUBLE NOT NULL, -- pass^k that is promised
@@ -699,6 +677,79 @@ CREATE TABLE instance (
     instance_id VARCHAR NOT NULL, -- service.instance.id of emitted telemetry, unless emit.instance_id is set
     created_at TIMESTAMP_NS NOT NULL -- when the name was created
 );
+
+-- One row is the outcome of a conversation revision under an evaluation.
+CREATE VIEW conversation_scores AS
+SELECT
+    evaluation_id, -- evaluation
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- conversation revision
+    evaluation, -- name of the evaluation
+    superseded, -- true when a newer score of the same evaluation name replaced it
+    dataset, -- case
+    case_id, -- case
+    label AS outcome, -- pass, fail or not_evaluated
+    coalesce(reason, fail_reason) AS reason, -- why it failed or was not evaluated
+    outcome_source, -- computed, or the source of the verdict that sets it: adjudication, labels, case, annotators or event
+    computed_outcome, -- outcome by turns and tools, regardless of labels
+    computed_reason, -- why
+    details ->> 'answer_outcome' AS answer_outcome, -- outcome by answers alone
+    details ->> 'tool_outcome' AS tool_outcome, -- outcome by tools alone
+    details ->> 'both_outcome' AS both_outcome, -- outcome by answers and tools
+    details ->> 'match_method' AS match_method, -- how the case was found
+    details ->> 'warning' AS warning, -- why the ground truth looks wrong
+    details ->> '$.missing_outputs[*]' AS missing_outputs, -- expected outputs that no answer contains
+    coalesce(explanation, '') AS explanation, -- one sentence
+    scored_at, -- when
+    case_version, -- case version, null when unmatched
+    partial, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
+    sample_ratio, -- share of conversations evaluated when it was scored
+    to_json([[key, details -> 'criteria' ->> key, details -> 'reasons' ->> key] for key in json_keys(details, '$.criteria')]) AS criteria, -- deciding criteria, a list: name, outcome, reason
+    metrics_at, -- when scores of evaluators were last stored for it, null if never
+    known_failure, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
+    pass_probability -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
+FROM scores
+WHERE name = 'agentic.conversation';
+
+-- One row is the outcome of a turn.
+CREATE VIEW turn_scores AS
+SELECT
+    evaluation_id, -- evaluation
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- conversation revision
+    turn_index, -- turn
+    case_turn_index, -- turn of the case that it was aligned with
+    computed_outcome AS outcome, -- pass, fail or not_evaluated
+    computed_reason AS reason, -- why
+    coalesce(value, (details ->> 'answer_score')::DOUBLE) AS answer_score, -- 0 to 1, null when no answer was judged; kept where the judge is unsure (answer_reason judge_unsure)
+    label AS answer_outcome, -- outcome by the answer
+    details ->> 'tool_outcome' AS tool_outcome, -- outcome by the tools, null when none are expected
+    coalesce(explanation, '') AS explanation, -- one sentence
+    coalesce(reason, fail_reason) AS answer_reason -- why the answer failed or was not evaluated; null for a pass
+FROM scores
+WHERE name = 'agentic.answer' AND target = 'turn';
+
+-- One row is the tool correctness of one expectation.
+CREATE VIEW tool_scores AS
+SELECT
+    evaluation_id, -- evaluation
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- conversation revision
+    turn_index, -- turn, null for an expectation on the whole conversation
+    label AS outcome, -- pass, fail or not_evaluated
+    coalesce(reason, fail_reason) AS reason, -- why
+    value AS overall, -- weighted mean of the dimensions that apply, null when none does
+    selection, -- were the right tools called; null when it does not apply
+    parameters, -- were they given the right parameters; null when it does not apply
+    sequence, -- were they called in the right order; null when it does not apply
+    utilization, -- were their results used; null when it does not apply or is not known
+    details AS evidence, -- by dimension, one record a call of which something is known: which value was found where; read by v_tool_evidence
+    coalesce(explanation, '') AS explanation -- one sentence
+FROM scores
+WHERE name = 'agentic.tool.overall';
 
 -- Reliability of each agent, version and environment over all closed conversations.
 CREATE VIEW v_reliability AS

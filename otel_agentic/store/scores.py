@@ -1,6 +1,7 @@
-"""Scores in the store: evaluations, matches, outcomes, tool scores and faults, and the named scores of all evaluators.
+"""Scores in the store: evaluations, the scores of scoring itself and of all evaluators, and the faults of tools.
 
-The newest score of each conversation and evaluation counts; older ones are kept as superseded.
+The newest score of each conversation and evaluation counts; older ones are kept as superseded. The views
+`conversation_scores`, `turn_scores` and `tool_scores` read rows of `scores`, the only table of scores.
 """
 
 from __future__ import annotations
@@ -13,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
 from otel_agentic.evaluators.registry import core_score_id, target_of
 from otel_agentic.scoring.criteria import CASE_CRITERIA
-from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.scoring.model import (
     ConversationScore,
-    CriterionScore,
     FaultKind,
     ToolFault,
     ToolScore,
@@ -25,6 +24,7 @@ from otel_agentic.scoring.model import (
     impacts_of,
     judged_calls,
 )
+from otel_agentic.scoring.pairs import CallPair, alternative_of, call_pairs, tool_counts
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Dimension, effect_of
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.results import save_results
@@ -33,14 +33,12 @@ from otel_agentic.store.table import (
     Key,
     Measured,
     Raw,
-    RowMap,
     Scored,
     Selection,
     Table,
     bounds,
     fields_of,
     key_columns,
-    parse_json,
     rows_with,
 )
 
@@ -82,41 +80,41 @@ _SCORED_BEFORE: Final = """
 SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN requested USING (environment, conversation_id)
 WHERE evaluation = $evaluation
 """
-_SUPERSEDE: Final = """
-UPDATE conversation_scores s SET superseded = true FROM requested w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
-    AND NOT s.superseded
-RETURNING 1
+#: One row: whether earlier core scores under the name are of this evaluation and revision, null without any.
+_EARLIER: Final = """
+SELECT bool_or(s.evaluation_id = w.evaluation_id AND s.revision = w.revision)
+FROM conversation_scores s JOIN requested w USING (environment, conversation_id, evaluation)
 """
-#: Supersedes core scores; also the scores of evaluators for another revision, even if these evaluators do not run
+#: Supersedes the scores of evaluators; also those of other evaluators for another revision, even if these do not run
 #: again.
-_SUPERSEDE_NAMED: Final = """
+_SUPERSEDE: Final = """
 UPDATE scores s SET superseded = true FROM requested w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
-    AND NOT s.superseded AND (coalesce(s.evaluator, 'core') = 'core' OR s.revision <> w.revision)
-"""
-_KNOWN_SCORE: Final = """
-SELECT 1 FROM conversation_scores SEMI JOIN requested USING (evaluation_id, environment, conversation_id, revision) LIMIT 1
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = w.evaluation
+    AND NOT s.superseded AND (s.evaluator = w.evaluator OR s.revision <> w.revision)
 """
 #: A score of the same conversation revision under the same evaluation is replaced.
 _DELETE: Final = {
     table: f"DELETE FROM {table} t USING requested w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
     "AND t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
-    for table in (
-        "matches", "conversation_scores", "turn_scores", "tool_scores", "tool_faults", "tool_counts", "scores",
-    )
-}  # fmt: skip
-#: A field that is added to one of these classes is stored and loaded if `schema.sql` has a column with its name.
-CONVERSATION_SCORE_ROW: Final = RowMap(
-    "conversation_scores",
-    ConversationScore,
-    read={
-        "missing_outputs": tuple,
-        "partial": bool,
-        "criteria": lambda text: tuple(CriterionScore(*fields) for fields in parse_json(text) or ()),
-    },
-)
-TURN_SCORE_ROW: Final = RowMap("turn_scores", TurnScore)
+    for table in ("scores", "matches", "tool_faults", "tool_counts", "call_pairs")
+}
+_NOTE: Final = """
+UPDATE scores s SET metrics_at = make_timestamp_ns($now) FROM requested w
+WHERE s.name = 'agentic.conversation' AND s.environment = w.environment AND s.conversation_id = w.conversation_id
+    AND s.revision = w.revision AND s.evaluation = w.evaluation AND NOT s.superseded
+"""
+#: The names of core scores; the last one is of each expectation of tools.
+CONVERSATION: Final = "agentic.conversation"
+ANSWER: Final = "agentic.answer"
+TOOLS: Final = "agentic.tool.overall"
+#: Fields of a conversation's score with a column, and those that are members of `details` unless they are empty.
+CONVERSATION_COLUMNS: Final = (
+    "dataset", "case_id", "case_version", "outcome_source", "computed_outcome", "computed_reason", "known_failure",
+    "partial", "pass_probability",
+)  # fmt: skip
+CONVERSATION_DETAILS: Final = (
+    "answer_outcome", "tool_outcome", "both_outcome", "match_method", "match_confidence", "warning", "missing_outputs",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,54 +184,57 @@ def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str 
 
 
 def save_scores(
-    con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int, *, evaluation: str = DEFAULT
+    con: DuckDBPyConnection,
+    evaluation_id: str,
+    scored: Sequence[Scored],
+    now_ns: int,
+    *,
+    evaluation: str = DEFAULT,
+    criteria: str = "",
+    core: bool = True,
 ) -> None:
     """Write scores under an evaluation, superseding older scores of the conversations under the same evaluation name.
 
-    Scores under the default evaluation also replace the results of these conversations.
+    Scores under the default evaluation also replace the results of these conversations; `criteria` are the deciding ones.
+    Without `core`, only the scores of evaluators are written, and the conversations keep their own.
     """
     if not scored:
         return
-    parameters = {"evaluation": evaluation}
-    scores = [item.score for item in scored]
-    identity = identity_of([evaluation_id] * len(scored), scores)
-    replaced = rows_with(con, identity, _KNOWN_SCORE)
-    for statement in _DELETE.values() if replaced else ():
-        rows_with(con, identity, statement, fetch=False)
-    if rows_with(con, identity, _SUPERSEDE, parameters) or replaced:
-        rows_with(con, identity, _SUPERSEDE_NAMED, parameters, fetch=False)
+    measured = [item for scored_item in scored for item in scored_item.metrics]
+    if restated := [item for item in measured if item.restated]:
+        _replace(con, _requested(restated), ["scores"])
+    if not core:
+        _insert_rows(con, _metric_rows(measured), now_ns)
+        rows_with(con, _requested(measured), _NOTE, {"now": now_ns}, fetch=False)
+        return
+    identity = identity_of([evaluation_id] * len(scored), [item.score for item in scored])
+    requested = {**identity, "evaluation": [evaluation] * len(scored), "evaluator": [CORE] * len(scored)}
+    ((replaced,),) = rows_with(con, requested, _EARLIER)
+    if replaced is not None:
+        _replace(con, requested, _DELETE if replaced else ())
     _insert_matches(con, identity, scored)
-    Table(con, "conversation_scores").insert(
-        con,
-        {
-            **identity,
-            **CONVERSATION_SCORE_ROW.columns(con, scores),
-            "criteria": [[criterion[:3] for criterion in score.criteria] for score in scores],
-            "evaluation": [evaluation] * len(scored),
-            "superseded": [False] * len(scored),
-            "sample_ratio": [item.sample_ratio for item in scored],
-            "scored_at": [now_ns] * len(scored),
-            "metrics_at": [now_ns if item.metrics else None for item in scored],
-        },
-    )
-    turns = [(score, turn) for score in scores for turn in score.turns]
-    Table(con, "turn_scores").insert(
-        con,
-        {
-            **identity_of([evaluation_id] * len(turns), [score for score, _ in turns]),
-            **TURN_SCORE_ROW.columns(con, [turn for _, turn in turns]),
-        },
-    )
+    core_rows = (row for item in scored for row in _core_rows(item, evaluation_id, evaluation, now_ns))
+    _insert_rows(con, [*core_rows, *_metric_rows(measured)], now_ns)
     tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
-    _insert_tool_scores(con, evaluation_id, tools)
     _insert_faults(con, evaluation_id, tools)
     _insert_counts(con, evaluation_id, tools)
-    measured = [item for scored_item in scored for item in scored_item.metrics]
-    _replace_metrics(con, measured)
-    rows = [row for item in scored for row in _core_rows(item, evaluation_id, evaluation)]
-    _insert_rows(con, [*rows, *_metric_rows(measured)])
+    _insert_pairs(con, evaluation_id, scored)
     if evaluation == DEFAULT:
-        save_results(con, evaluation_id, scored)
+        save_results(con, evaluation_id, scored, criteria)
+
+
+def _requested(measured: Sequence[Measured]) -> dict[str, list[Any]]:
+    return {
+        **identity_of([item.evaluation_id for item in measured], [item.conversation for item in measured]),
+        "evaluation": [item.evaluation for item in measured],
+        "evaluator": [item.evaluator.name for item in measured],
+    }
+
+
+def _replace(con: DuckDBPyConnection, requested: Mapping[str, list[Any]], tables: Iterable[str]) -> None:
+    """Delete rows of the same evaluations and revisions from tables, and supersede earlier scores of the evaluators."""
+    for statement in (*(_DELETE[table] for table in tables), _SUPERSEDE):
+        rows_with(con, requested, statement, fetch=False)
 
 
 def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
@@ -280,19 +281,6 @@ def identity_of(
 
 
 _Scores = list[tuple["Conversation", "ConversationScore", "ToolScore"]]
-
-
-def _insert_tool_scores(con: DuckDBPyConnection, evaluation_id: str, rows: _Scores) -> None:
-    scores = [tools for _, _, tools in rows]
-    Table(con, "tool_scores").insert(
-        con,
-        {
-            **identity_of([evaluation_id] * len(rows), [score for _, score, _ in rows]),
-            **fields_of(scores, "turn_index", "outcome", "reason", "overall", "explanation"),
-            **{name: [tools.dimensions.get(name) for tools in scores] for name in DIMENSIONS},
-            "evidence": [tools.evidence or None for tools in scores],
-        },
-    )
 
 
 def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> None:
@@ -362,8 +350,20 @@ def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
     )
 
 
+def _insert_pairs(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
+    rows = [
+        (evaluation_id, item.score.environment, item.score.conversation_id, item.score.revision, alternative, *pair)
+        for item in scored
+        for tools in item.score.tools
+        for alternative in (alternative_of(tools, item.score, item.match.case),)
+        for pair in call_pairs(tools)
+    ]
+    names = ("evaluation_id", "environment", "conversation_id", "revision", "alternative", *CallPair._fields)
+    Table(con, "call_pairs").insert(con, dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
+
+
 class _Row(NamedTuple):
-    """A row of `scores`."""
+    """A row of `scores`; `columns` are values of columns that most rows lack."""
 
     evaluation_id: str
     evaluation: str
@@ -375,25 +375,32 @@ class _Row(NamedTuple):
     score_id: str
     target: str
     score: MetricScore
+    columns: Mapping[str, Any]
 
 
-def _insert_rows(con: DuckDBPyConnection, rows: Sequence[_Row]) -> None:
-    scores = [row.score for row in rows]
-    Table(con, "scores").insert(
-        con,
-        {
-            **fields_of(rows, *(name for name in _Row._fields if name != "score")),
-            **fields_of(scores, "turn_index", "position", "name", "label", "tool_name", "parameter"),
-            "value": [None if score.value is None else float(score.value) for score in scores],
-            "reason": [score.reason for score in scores],
-            "explanation": [score.explanation or None for score in scores],
-            "details": [score.details or None for score in scores],
-            "superseded": [False] * len(rows),
-        },
-    )
+def _insert_rows(con: DuckDBPyConnection, rows: Iterable[_Row], now_ns: int) -> None:
+    """Insert rows, those with the same columns together."""
+    groups: dict[tuple[str, ...], list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.columns), []).append(row)
+    for names, group in groups.items():
+        scores = [row.score for row in group]
+        Table(con, "scores").insert(
+            con,
+            {
+                **fields_of(group, *_Row._fields[:-2]),
+                **fields_of(scores, "turn_index", "position", "name", "label", "reason", "tool_name", "parameter"),
+                "value": [None if score.value is None else float(score.value) for score in scores],
+                "explanation": [score.explanation or None for score in scores],
+                "details": [score.details or None for score in scores],
+                "superseded": [False] * len(group),
+                "scored_at": [now_ns] * len(group),
+                **{name: [row.columns[name] for row in group] for name in names},
+            },
+        )
 
 
-def _metric_rows(measured: Sequence[Measured]) -> Iterator[_Row]:
+def _metric_rows(measured: Iterable[Measured]) -> Iterator[_Row]:
     for item in measured:
         conversation = item.conversation
         for score, score_id in zip(item.scores, item.score_ids, strict=True):
@@ -408,13 +415,14 @@ def _metric_rows(measured: Sequence[Measured]) -> Iterator[_Row]:
                 score_id,
                 target_of(score),
                 score if score.abstained or score.reason is None else replace(score, reason=None),
+                {},
             )
 
 
-def _core_rows(item: Scored, evaluation_id: str, evaluation: str) -> Iterator[_Row]:
-    """Yield the scores of the conversation, its criteria, turns, tool dimensions and faulty calls; ids are those of events."""
+def _core_rows(item: Scored, evaluation_id: str, evaluation: str, now_ns: int) -> Iterator[_Row]:
+    """Yield the scores of the conversation, its criteria, turns, tools and faulty calls; ids are those of events."""
     score = item.score
-    for target, location, metric_score in named_scores(item.conversation, score):
+    for target, key, metric_score, columns in _core_scores(item, now_ns):
         yield _Row(
             evaluation_id,
             evaluation,
@@ -423,45 +431,43 @@ def _core_rows(item: Scored, evaluation_id: str, evaluation: str) -> Iterator[_R
             score.environment,
             score.conversation_id,
             score.revision,
-            core_score_id(score, evaluation_id, metric_score.name, location),
+            core_score_id(score, evaluation_id, metric_score.name, key),
             target,
             metric_score,
+            columns,
         )
 
 
-def named_scores(
-    conversation: Conversation, score: ConversationScore
-) -> Iterator[tuple[Target, tuple[int | str | None, ...], MetricScore]]:
-    """Yield the named scores of scoring itself: target, a key that distinguishes scores of one name, and the score."""
-    yield (
-        "conversation",
-        (),
-        _outcome_score(
-            "agentic.conversation",
-            score.outcome,
-            score.reason,
-            score.explanation,
-            details={"criteria": {criterion.name: criterion.outcome for criterion in score.criteria}},
-        ),
+#: Target, key that distinguishes scores of one name, score, and further columns.
+_CoreScore = tuple[Target, tuple[int | str | None, ...], MetricScore, Mapping[str, Any]]
+
+
+def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
+    score = item.score
+    total = _core_score(
+        CONVERSATION,
+        score.outcome,
+        score.reason,
+        value=_VALUES[score.outcome],
+        explanation=score.explanation,
+        details=_details_of(score),
     )
-    for criterion in score.annotated:
-        if criterion.name in CASE_CRITERIA:
-            name = f"agentic.{criterion.name}"
-            yield "conversation", ("criterion",), _outcome_score(name, *criterion[1:])
-    for turn in score.turns:
-        is_open = turn.answer_outcome == "not_evaluated"
-        answer = MetricScore(
-            name="agentic.answer",
-            value=None if is_open else turn.answer_score,
-            label=turn.answer_outcome,
-            reason=cast("NotEvaluatedReason", turn.answer_reason) if is_open else None,
-            explanation=turn.explanation,
-            turn_index=turn.turn_index,
-        )
-        yield "turn", (turn.turn_index,), answer
+    columns = {
+        "fail_reason": _fail_reason(score.outcome, score.reason),
+        **{name: getattr(score, name) for name in CONVERSATION_COLUMNS},
+        "sample_ratio": item.sample_ratio,
+        "metrics_at": now_ns if item.metrics else None,
+    }
+    yield "conversation", (), total, columns
+    for name, outcome, reason, explanation in score.annotated:
+        if name in CASE_CRITERIA:
+            value = _VALUES[outcome]
+            criterion = _core_score(f"agentic.{name}", outcome, reason, value=value, explanation=explanation)
+            yield "conversation", ("criterion",), criterion, {}
+    yield from map(_turn_score, score.turns)
     for tools in score.tools:
-        yield from _dimension_scores(tools)
-    for call, fault in faulty(judged_calls(conversation, score)):
+        yield from _tool_scores(tools)
+    for call, fault in faulty(judged_calls(item.conversation, score)):
         call_score = MetricScore(
             name="agentic.tool.call",
             value=0.0,
@@ -471,53 +477,104 @@ def named_scores(
             position=call.actual_position,
             tool_name=call.tool_name,
         )
-        yield "call", call.score_key(fault), call_score
+        yield "call", call.score_key(fault), call_score, {}
 
 
-def _outcome_score(
+def _turn_score(turn: TurnScore) -> _CoreScore:
+    outcome, reason = turn.answer_outcome, turn.answer_reason
+    is_open = outcome == "not_evaluated"
+    score = _core_score(
+        ANSWER,
+        outcome,
+        reason,
+        value=None if is_open else turn.answer_score,
+        explanation=turn.explanation,
+        turn_index=turn.turn_index,
+        details=_present({"tool_outcome": turn.tool_outcome, "answer_score": turn.answer_score if is_open else None}),
+    )
+    columns = {
+        "fail_reason": _fail_reason(outcome, reason),
+        "computed_outcome": turn.outcome,
+        "computed_reason": turn.reason,
+        "case_turn_index": turn.case_turn_index,
+    }
+    return "turn", (turn.turn_index,), score, columns
+
+
+def _tool_scores(tools: ToolScore) -> Iterator[_CoreScore]:
+    """Yield the score of an expectation, and that of each dimension that applies."""
+    target: Target = "conversation" if tools.turn_index is None else "turn"
+    key, explanation, dimensions = (tools.turn_index,), tools.explanation, tools.dimensions
+    columns: dict[str, Any] = {
+        "fail_reason": _fail_reason(tools.outcome, tools.reason),
+        **{name: dimensions.get(name) for name in DIMENSIONS},
+    }
+    overall = _core_score(
+        TOOLS,
+        tools.outcome,
+        tools.reason,
+        value=tools.overall,
+        explanation=explanation,
+        turn_index=tools.turn_index,
+        details=tools.evidence,
+    )
+    yield target, key, overall, columns
+    for name in DIMENSIONS:
+        if (value := dimensions.get(name)) is not None:
+            outcome: Outcome = "pass" if value >= 1.0 else "fail"
+            score = _core_score(
+                f"agentic.tool.{name}",
+                "not_evaluated" if tools.outcome == "not_evaluated" else outcome,
+                tools.reason,
+                value=value,
+                explanation=explanation,
+                turn_index=tools.turn_index,
+            )
+            yield target, key, score, {}
+
+
+_VALUES: Final[Mapping[str, float | None]] = {"pass": 1.0, "fail": 0.0, "not_evaluated": None}
+
+
+def _core_score(
     name: str,
     outcome: Outcome,
     reason: FailReason | NotEvaluatedReason | None,
+    *,
     explanation: str,
+    value: float | None,
+    turn_index: int | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> MetricScore:
-    is_open = outcome == "not_evaluated"
     return MetricScore(
         name=name,
-        value=None if is_open else float(outcome == "pass"),
+        value=value,
         label=outcome,
-        reason=cast("NotEvaluatedReason", reason) if is_open else None,
+        reason=cast("NotEvaluatedReason", reason) if outcome == "not_evaluated" else None,
         explanation=explanation,
+        turn_index=turn_index,
         details=details or {},
     )
 
 
-def _dimension_scores(tools: ToolScore) -> Iterator[tuple[Target, tuple[int | str | None, ...], MetricScore]]:
-    is_open = tools.outcome == "not_evaluated"
-    for name in DIMENSIONS:
-        value = tools.dimensions.get(name)
-        if value is not None:
-            score = MetricScore(
-                name=f"agentic.tool.{name}",
-                value=value,
-                label="not_evaluated" if is_open else "pass" if value >= 1.0 else "fail",
-                reason=cast("NotEvaluatedReason", tools.reason) if is_open else None,
-                explanation=tools.explanation,
-                turn_index=tools.turn_index,
-            )
-            yield "conversation" if tools.turn_index is None else "turn", (tools.turn_index,), score
+def _fail_reason(outcome: Outcome, reason: str | None) -> str | None:
+    return None if outcome == "not_evaluated" else reason
 
 
-_SUPERSEDE_METRICS: Final = """
-UPDATE scores s SET superseded = true FROM requested w
-WHERE s.evaluator = w.evaluator AND s.evaluation = w.evaluation AND s.environment = w.environment
-    AND s.conversation_id = w.conversation_id AND NOT s.superseded
-"""
-_NOTE: Final = """
-UPDATE conversation_scores s SET metrics_at = make_timestamp_ns($now) FROM requested w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.revision = w.revision
-    AND s.evaluation = w.evaluation AND NOT s.superseded
-"""
+def _details_of(score: ConversationScore) -> Mapping[str, Any]:
+    """Return the deciding criteria, and the fields of the score without a column."""
+    reasons = {criterion.name: criterion.reason for criterion in score.criteria if criterion.reason}
+    return {
+        "criteria": {criterion.name: criterion.outcome for criterion in score.criteria},
+        **_present({"reasons": reasons, **{name: getattr(score, name) for name in CONVERSATION_DETAILS}}),
+    }
+
+
+def _present(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that are neither None nor empty; a number of 0 is kept."""
+    return {name: value for name, value in details.items() if value is not None and value not in ((), {})}
+
+
 #: Conversations with a core score, and the evaluations of evaluators that have no final score for them.
 _LACKING: Final = f"""
 WITH core AS (
@@ -565,35 +622,6 @@ def with_restated(
         )
         for item in scored
     ]
-
-
-def save_lacking(con: DuckDBPyConnection, scored: Sequence[Scored], now_ns: int) -> None:
-    """Write the scores of evaluators for conversations that keep their own scores."""
-    measured = [item for scored_item in scored for item in scored_item.metrics]
-    _replace_metrics(con, measured)
-    _insert_rows(con, list(_metric_rows(measured)))
-    keys = {(item.evaluation, *item.conversation.key): item.conversation.revision for item in measured}
-    requested: dict[str, list[Any]] = {
-        "evaluation": [evaluation for evaluation, _, _ in keys],
-        "environment": [environment for _, environment, _ in keys],
-        "conversation_id": [str(name) for _, _, name in keys],
-        "revision": list(keys.values()),
-    }
-    rows_with(con, requested, _NOTE, {"now": now_ns}, fetch=False)
-
-
-def _replace_metrics(con: DuckDBPyConnection, measured: Sequence[Measured]) -> None:
-    """Delete or supersede the earlier scores of evaluators for the same conversations."""
-    earlier = [item for item in measured if item.restated]
-    if not earlier:
-        return
-    names = {
-        "evaluator": [item.evaluator.name for item in earlier],
-        "evaluation": [item.evaluation for item in earlier],
-        **identity_of([item.evaluation_id for item in earlier], [item.conversation for item in earlier]),
-    }
-    for statement in (_DELETE["scores"], _SUPERSEDE_METRICS):
-        rows_with(con, names, statement, fetch=False)
 
 
 def missing_evaluations(

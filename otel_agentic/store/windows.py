@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import orjson
 
+from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.estimators import headline_among
 from otel_agentic.stats.model import GroupedAttempts
 from otel_agentic.stats.tiers import claim_tiers
-from otel_agentic.store.results import MEMBERS, TAGGED, Columns, fetch_columns, groups_of
+from otel_agentic.store.results import MEMBERS, SUBJECT_COLUMNS, TAGGED, Columns, fetch_columns, groups_of
 from otel_agentic.store.table import object_array, registered
 from otel_agentic.windows.columns import Bands, Counted, Slot, unique_rows
 from otel_agentic.windows.model import GroupKey, JudgedByProbability, RemovedAttempts, Window, widest_ns
@@ -71,7 +72,7 @@ def forget_changes(con: DuckDBPyConnection, changes: Changes) -> None:
         con.execute(_FORGET, {"upto": changes.upto})
 
 
-_GROUP: Final = ("agent", "agent_version", "environment", "service", "tag")
+_GROUP: Final = (*SUBJECT_COLUMNS, "tag")
 _RATE_SUFFIXES: Final = ("", "_lower", "_upper")
 
 
@@ -144,9 +145,10 @@ _NEWEST_END: Final = """
 SELECT epoch_ns(max("end")) FROM windows WHERE "end" <= make_timestamp_ns($last) AND epoch_ns("end") % $step = 0
 """
 #: The identity of a row: its subject, its window, and the estimate.
-_IDENTITY: Final = ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator")
+_IDENTITY: Final = (*_GROUP, "window", "end", "k", "estimator")
 _SAME_ROW: Final = """
     s."end" = make_timestamp_ns(f."end") AND s."window" = f."window" AND s.k = f.k AND s.estimator = f.estimator
+    AND s.criterion = f.criterion AND s.criteria = f.criteria
     AND s.environment IS NOT DISTINCT FROM f.environment AND s.agent IS NOT DISTINCT FROM f.agent
     AND s.agent_version IS NOT DISTINCT FROM f.agent_version AND s.service IS NOT DISTINCT FROM f.service
     AND s.tag IS NOT DISTINCT FROM f.tag
@@ -472,12 +474,18 @@ SELECT
     s.agent, s.agent_version, s.environment, s.service, k.dataset, k.case_id, f.tags, f.n, f.c, epoch_ns(f.first_time),
     epoch_ns(f.last_time)
 FROM found f JOIN subjects s USING (subject) LEFT JOIN result_cases k USING (case_no)
+WHERE s.criterion = 'correct' AND s.criteria = $criteria
 ORDER BY ALL
 """
 
 
-def removed_attempts(con: DuckDBPyConnection) -> list[RemovedAttempts]:
-    """Return the counts of evaluated conversations that retention removed, of the default evaluation."""
+def removed_attempts(con: DuckDBPyConnection, criteria: str) -> list[RemovedAttempts]:
+    """Return the counts of evaluated conversations that retention removed, of the default evaluation.
+
+    Args:
+        con: a connection.
+        criteria: the deciding criteria, as in `scoring.criteria.fingerprint`; outcomes by others are not counted.
+    """
     return [
         RemovedAttempts(
             key=GroupKey(
@@ -494,7 +502,7 @@ def removed_attempts(con: DuckDBPyConnection) -> list[RemovedAttempts]:
             first_ns=row[9],
             last_ns=row[10],
         )
-        for row in con.execute(_REMOVED).fetchall()
+        for row in con.execute(_REMOVED, {"criteria": criteria}).fetchall()
     ]
 
 
@@ -544,7 +552,9 @@ def claims_at(
     )
     withheld = _withheld(con, by_probability, distinct_ends) if settings.tier_rule == "interval" else set()
     return {
-        (key, end): "insufficient_evidence" if (key, end) in withheld else claims[content_of[number][end_index]].tier
+        (key, end): "insufficient_evidence"
+        if key.criterion != CORRECT or (key, end) in withheld
+        else claims[content_of[number][end_index]].tier
         for number, key in enumerate(groups)
         for end_index, end in enumerate(distinct_ends)
         if content_of[number][end_index] >= 0

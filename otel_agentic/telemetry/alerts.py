@@ -103,6 +103,7 @@ def _objective_values(objective: Objective, windows: Windows) -> dict[str, str]:
     values = {
         "main": windows.main,
         "agent": "" if objective.agent == "*" else f",gen_ai_agent_name=~{quoted(glob_to_re2(objective.agent))}",
+        "criterion": quoted(objective.criterion),
         "k": str(objective.k),
         "power": "" if objective.k == 1 else f" ^ {objective.k}",
         "target": _number(objective.target),

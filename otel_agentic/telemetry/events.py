@@ -88,6 +88,8 @@ def group_attributes(key: GroupKey) -> dict[str, str]:
         names.DEPLOYMENT_ENVIRONMENT_NAME: key.environment,
         names.SUBJECT_SERVICE_NAME: key.service,
         names.CASE_TAG: key.tag,
+        names.CRITERION: key.criterion,
+        names.CRITERIA: key.criteria,
     }
     return {name: label(value) for name, value in values.items() if value}
 

@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.samples import Exemplar, Sample
 
+from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.stats.model import TIERS, Estimate, Estimates
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.events import group_attributes, label, own_version
@@ -241,6 +242,8 @@ def samples_of_all(points: Iterable[WindowPoint], estimators: Sequence[str] = ()
         if _newness(point) > _newness(latest):
             tiers[point.summary.key] = point
     for key, point in tiers.items():
+        if key.criterion not in {None, CORRECT}:
+            continue  # other criteria claim no tier
         attributes: Attributes = {**group_attributes(key)}
         for tier in TIERS:
             yield from _sample(names.TIER_STATUS, int(tier == point.summary.tier), {**attributes, names.TIER: tier})

@@ -36,6 +36,8 @@ GEN_AI_TOOL_NAME: Final = "gen_ai.tool.name"
 
 CASE_ID: Final = "agentic.case.id"
 CASE_TAG: Final = "agentic.case.tag"
+CRITERIA: Final = "agentic.criteria"
+CRITERION: Final = "agentic.criterion"
 ESTIMATOR: Final = "agentic.estimator"
 EVALUATION_ID: Final = "agentic.evaluation.id"
 EVALUATION_RANGE: Final = "agentic.evaluation.range"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.truth.match import Queries, queries_key
 from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, ToolExpectation
+from otel_agentic.truth.proposals import CallKey, Proposal, proposals
 from otel_agentic.truth.values import normalise, words
 
 if TYPE_CHECKING:
@@ -158,9 +159,16 @@ class CaseIdentity:
 
 
 def draft_case(
-    conversation: Conversation, *, dataset: str, promoted_from: Sequence[str], why: str, count_errors: bool = False
+    conversation: Conversation,
+    *,
+    dataset: str,
+    promoted_from: Sequence[str],
+    why: str,
+    count_errors: bool = False,
+    has_judge: bool = False,
+    others: Sequence[Conversation] = (),
 ) -> Case:
-    """Return the draft of a case: the queries, and the actual answers and calls.
+    """Return the draft of a case: the queries, the actual answers and calls, and match modes for their parameters.
 
     Args:
         conversation: the source conversation.
@@ -168,16 +176,19 @@ def draft_case(
         promoted_from: ids of the conversations that the case represents.
         why: the reason for the promotion, a sentence or two for the notes.
         count_errors: whether calls that returned an error are included.
+        has_judge: whether a judge compares parameters.
+        others: further successful conversations with the same queries.
     """
+    proposed = proposals(conversation, has_judge=has_judge, others=others)
     return Case(
         case_id=CaseIdentity.of(conversation.agent_name, (turn.query for turn in conversation.turns)).case_id,
         dataset=dataset,
         tags=(PROMOTED_TAG,),
         agent=_agent_glob(conversation.agent_name),
-        turns=tuple(_turn(turn, count_errors=count_errors) for turn in conversation.turns),
+        turns=tuple(_turn(turn, proposed, count_errors=count_errors) for turn in conversation.turns),
         reviewed=False,
         promoted_from=tuple(promoted_from),
-        notes=" ".join([why, *_remarks(conversation, count_errors=count_errors)]),
+        notes=" ".join([why, *_remarks(conversation, proposed, count_errors=count_errors)]),
     )
 
 
@@ -188,8 +199,11 @@ def _agent_glob(agent: str | None) -> str | None:
     return "".join(f"[{character}]" if character in _GLOB else character for character in agent)
 
 
-def _turn(turn: Turn, *, count_errors: bool) -> CaseTurn:
-    calls = _draft_calls(turn, count_errors=count_errors)
+_Proposed = Mapping[CallKey, Mapping[str, Proposal]]
+
+
+def _turn(turn: Turn, proposed: _Proposed, *, count_errors: bool) -> CaseTurn:
+    calls = _draft_calls(turn, proposed, count_errors=count_errors)
     return CaseTurn(
         query=turn.query if turn.query and turn.query.strip() else None,
         answer=turn.answer if turn.answer and turn.answer.strip() else None,
@@ -197,15 +211,16 @@ def _turn(turn: Turn, *, count_errors: bool) -> CaseTurn:
     )
 
 
-def _draft_calls(turn: Turn, *, count_errors: bool) -> tuple[ExpectedCall, ...]:
+def _draft_calls(turn: Turn, proposed: _Proposed, *, count_errors: bool) -> tuple[ExpectedCall, ...]:
     """Return the calls that scoring counts, with their steps renumbered without gaps."""
-    actual = [call for call in turn.calls if _is_scored(call) and (count_errors or call.error is None)]
+    actual = _counted_calls(turn, count_errors=count_errors)
     steps = {step: number for number, step in enumerate(sorted({call.step for call in actual}), start=1)}
     return tuple(
         ExpectedCall(
             tool_name=call.name,
             parameters=dict(call.arguments or {}),
             step=steps[call.step],
+            match={name: proposal.mode for name, proposal in proposed.get((turn.index, call.position), {}).items()},
             # The call may have had arguments that were not captured.
             ignore_extra_parameters=call.arguments is None,
         )
@@ -213,18 +228,21 @@ def _draft_calls(turn: Turn, *, count_errors: bool) -> tuple[ExpectedCall, ...]:
     )
 
 
+def _counted_calls(turn: Turn, *, count_errors: bool) -> list[ToolCall]:
+    return [call for call in turn.calls if _is_scored(call) and (count_errors or call.error is None)]
+
+
 def _is_scored(call: ToolCall) -> bool:
     """Return whether expectations apply to a call: it is neither a transfer nor an agent used as a tool."""
     return call.kind == "tool" and bool(call.name)
 
 
-def _remarks(conversation: Conversation, *, count_errors: bool) -> Iterator[str]:
-    """Yield a sentence for each kind of information that the draft lacks."""
-    actual = [call for turn in conversation.turns for call in turn.calls if _is_scored(call)]
-    errored = 0 if count_errors else sum(call.error is not None for call in actual)
-    if errored:
-        yield f"Left out: {_counted(errored, 'call')} that returned an error."
-    included = [call for call in actual if count_errors or call.error is None]
+def _remarks(conversation: Conversation, proposed: _Proposed, *, count_errors: bool) -> Iterator[str]:
+    """Yield a sentence for each kind of information that the draft lacks, and for each reason of a match mode."""
+    included = [call for turn in conversation.turns for call in _counted_calls(turn, count_errors=count_errors)]
+    left_out = sum(_is_scored(call) for turn in conversation.turns for call in turn.calls) - len(included)
+    if left_out:
+        yield f"Left out: {_counted(left_out, 'call')} that returned an error."
     unknown = sum(call.arguments is None for call in included)
     if unknown:
         yield f"Not captured: the arguments of {_counted(unknown, 'call')}."
@@ -234,6 +252,22 @@ def _remarks(conversation: Conversation, *, count_errors: bool) -> Iterator[str]
     ):
         if turns:
             yield f"Not captured: the {part} of turn {', '.join(map(str, turns))}."
+    for (mode, reason), turns_of in _proposals_by_reason(conversation, proposed, count_errors=count_errors).items():
+        parameters = (f"{name} (turn {', '.join(map(str, turns))})" for name, turns in turns_of.items())
+        yield f"Proposed match {mode} ({reason}): {'; '.join(parameters)}."
+
+
+def _proposals_by_reason(
+    conversation: Conversation, proposed: _Proposed, *, count_errors: bool
+) -> dict[tuple[str, str], dict[str, dict[int, None]]]:
+    """Return the turns (1-based, in order) of each parameter, such as `send.body`, by mode and reason."""
+    result: dict[tuple[str, str], dict[str, dict[int, None]]] = defaultdict(lambda: defaultdict(dict))
+    for turn in conversation.turns:
+        for call in _counted_calls(turn, count_errors=count_errors):
+            for name, proposal in proposed.get((turn.index, call.position), {}).items():
+                part = f" because of {proposal.part}" if proposal.part else ""
+                result[proposal.mode, proposal.reason][f"{call.name}.{name}{part}"][turn.index + 1] = None
+    return result
 
 
 def _counted(count: int, noun: str) -> str:

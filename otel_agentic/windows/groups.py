@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import isnan
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -116,6 +117,8 @@ def subject_key(conversation: ScoredConversation) -> GroupKey:
         agent_version=conversation.agent_version,
         environment=conversation.environment,
         service=conversation.service,
+        criterion=conversation.criterion,
+        criteria=conversation.criteria,
     )
 
 
@@ -322,13 +325,7 @@ def _keys_with_tags(scored: ScoredConversation, tags: Sequence[str]) -> Iterator
     yield total
     for tag in dict.fromkeys(scored.tags):
         if any(fnmatchcase(tag, glob) for glob in tags):
-            yield GroupKey(
-                agent=total.agent,
-                agent_version=total.agent_version,
-                environment=total.environment,
-                service=total.service,
-                tag=tag,
-            )
+            yield replace(total, tag=tag)
 
 
 def _reason(scored: ScoredConversation) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import ConfigError
+from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.model import Attempts, CaseCount, CaseKey, Estimates, Tier
 
@@ -318,7 +319,8 @@ class GroupKey:
     """The subject of a rate; a key that does not apply to the grouping is None.
 
     The same key is used in the `windows` table, in JSON and in metric attributes. `dataset` is set together with
-    `case`. Sort keys by `sort_key`, because a plain comparison of None with a text fails.
+    `case`. `criterion` is what the outcomes are by, and `criteria` what this name meant, empty where the name is enough; both are
+    set in windows, where outcomes by different criteria are never counted together. Sort keys by `sort_key`, because a plain comparison of None with a text fails.
     """
 
     agent: str | None = None
@@ -329,6 +331,8 @@ class GroupKey:
     dataset: str | None = None
     case: str | None = None
     tool: str | None = None
+    criterion: str | None = None
+    criteria: str | None = None
 
     def sort_key(self) -> tuple[tuple[bool, str], ...]:
         """Return the sort key, which compares field by field and places None before any text.
@@ -370,6 +374,8 @@ class ScoredConversation:
     clock_ahead: bool = False
     known_failure: FailReason | None = None
     pass_probability: float | None = None
+    criterion: str = CORRECT
+    criteria: str = ""
 
     @property
     def case_key(self) -> CaseKey:

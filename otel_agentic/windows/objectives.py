@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.stats.sequential import (
     BlockEvidence,
     ChangeDetector,
@@ -270,15 +271,23 @@ def _finals(columns: Mapping[str, Any]) -> Finals:
     return Finals(**columns)
 
 
-def objectives_of(agent: str | None, objectives: Iterable[Objective]) -> list[Objective]:
-    """Return the objectives that apply to an agent; only objectives for every agent apply to an agent without a name.
+def objectives_of(
+    agent: str | None, objectives: Iterable[Objective], criterion: str | None = CORRECT
+) -> list[Objective]:
+    """Return the objectives that apply to outcomes of an agent by a criterion.
+
+    Only objectives for every agent apply to an agent without a name.
 
     >>> from otel_agentic.config import Objective
     >>> every, support = Objective(target=0.9), Objective(agent="support-*", k=3, target=0.7)
     >>> [o.label for o in objectives_of("support-eu", [every, support])], len(objectives_of(None, [every, support]))
     (['pass^1>=0.9', 'pass^3>=0.7'], 1)
     """
-    return [objective for objective in objectives if fnmatchcase(agent or "", objective.agent)]
+    return [
+        objective
+        for objective in objectives
+        if objective.criterion == criterion and fnmatchcase(agent or "", objective.agent)
+    ]
 
 
 def _join_cases(known: IntArray, case: IntArray) -> tuple[IntArray, IntArray]:

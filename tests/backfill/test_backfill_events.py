@@ -57,9 +57,7 @@ def test_an_event_says_which_evaluation_judged_and_has_the_same_id_wherever_it_i
         engine = open_engine()
         if not number:
             fill_days(engine, 2)
-        engine.store.write(
-            lambda con: [con.execute(sql) for sql in ("DELETE FROM conversation_scores", "DELETE FROM results")]
-        )
+        engine.store.write(lambda con: [con.execute(sql) for sql in ("DELETE FROM scores", "DELETE FROM results")])
         with http_receiver() as receiver:
             run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
             built.append({result["agentic.evaluation.id"] for result, _ in receiver.received.events()})

@@ -37,7 +37,9 @@ def test_conversations_without_scores_fail_with_advice(tmp_path: Path) -> None:
     assert 1 == ran.code
     assert passage(ran.out) == snapshot("none of 1 conversation was evaluated: 1 x not_scored")
     assert passage(ran.out) == snapshot("gate failed: 3 of 3 conditions of clerk do not hold, 3 for want of data")
-    assert passage(ran.out) == snapshot("`otel-agentic evaluate --cases FILE`")
+    assert passage(ran.out) == snapshot(
+        "`otel-agentic evaluate` scores them, with `--cases FILE` against annotated cases"
+    )
     assert passage(ran.out) == snapshot("--allow-no-data NAME lets it pass")
 
 

@@ -143,3 +143,18 @@ def test_the_prompts_in_force_are_shown_with_their_versions(tmp_path: Path, monk
     assert output.startswith("parameter, version ")
     assert "answer, version 9, digest " in done("prompts", "show", "--metric", "answer").out
     assert "Be kind." in done("prompts", "show").out
+
+
+def test_a_metric_without_annotations_names_the_next_step_and_no_labels_are_counted(prepared: Path) -> None:
+    out = done("judge", "calibrate", "--metric", "agentest.coherence", "--db", prepared / "t.duckdb").out
+    assert passage(out) == snapshot(
+        "agentest.coherence: not annotated yet; `otel-agentic label ID pass|fail --turn N --name agentest.coherence`"
+    )
+    assert "compared with 0 labels" not in out
+
+
+@pytest.mark.parametrize("command", ["calibrate", "drift"])
+def test_the_examples_of_the_help_are_on_lines_of_their_own(command: str) -> None:
+    lines = done("judge", command, "--help").out.splitlines()
+    assert "  Examples:" in lines
+    assert not any("\\b" in line for line in lines)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.running import done, run
@@ -15,8 +17,6 @@ from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import item, opening, passage
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.cli.conftest import Shop
 
 
@@ -70,7 +70,7 @@ def test_conversations_are_listed_by_outcome_and_newest_first(shop: Shop) -> Non
 def test_a_conversation_shows_what_became_of_expected_calls(shop: Shop) -> None:
     output = done("conversations", "show", "c2", "--db", shop.db).out
 
-    assert passage(output) == snapshot('look_up {"order":"A1"}  wrong_parameters order')
+    assert passage(output) == snapshot('look_up {"order":"A1"} turn 1, call 1 wrong_parameters order')
     assert passage(output) == snapshot('parameter order was "A2", expected "A1"')
     result = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
     assert ("c2", "fail") == (result["conversation"]["conversation_id"], result["score"]["outcome"])
@@ -95,12 +95,102 @@ def test_a_turn_is_shown_next_to_the_expectations_of_its_case(tmp_path: Path) ->
     done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
 
     output = done("conversations", "show", "c1", "--db", "t.duckdb").out
-    assert "turn 1  actual                  expected" in output
-    assert passage(output) == snapshot('call    look_up {"order":"A1"}  look_up {"order":"A1"}')
+    assert re.search(r"turn 1 +actual +expected", output)
+    assert passage(output) == snapshot('call look_up {"order":"A1"} look_up {"order":"A1"}')
     assert "greet {}" in output
     assert "never: never" in output
     assert ["Monday", "yes"] in [line.split() for line in output.splitlines()]
     assert ["a", "refund", "no"] in [line.split() for line in output.splitlines()]
+
+
+#: Two expected calls of one tool that neither actual call meets in full, one that is missing, and an optional one.
+SEATS: Final = {
+    "case_id": "seats",
+    "turns": [
+        {
+            "query": "Where is my order?",
+            "answer": "It arrives on Monday.",
+            "tools": {
+                "calls": [
+                    {"tool_name": "book", "parameters": {"row": 1, "seat": "A"}},
+                    {"tool_name": "book", "parameters": {"row": 2, "seat": "B"}},
+                    {"tool_name": "pay"},
+                    {"tool_name": "greet", "required": False},
+                ]
+            },
+        }
+    ],
+}
+
+
+@pytest.fixture
+def seats(tmp_path: Path) -> Path:
+    calls = [("book", {"row": 2, "seat": "C"}, "ok"), ("book", {"row": 1, "seat": "C"}, "ok"), ("drop", {}, "ok")]
+    write_cases(tmp_path / "cases.jsonl", [SEATS])
+    spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1", calls=calls, case="seats")])
+    done("ingest", spans, "--db", tmp_path / "t.duckdb")
+    return tmp_path / "t.duckdb"
+
+
+def call_rows(output: str) -> list[tuple[str, ...]]:
+    """Return the label, the actual and the expected call of each row of the turn that is about a call."""
+    lines = [re.split(r"  +", line.rstrip()) for line in output.splitlines()]
+    return [tuple(line) for line in lines if re.search(r"\b(book|pay|drop|greet) \{", " ".join(line))]
+
+
+def test_an_expected_call_is_next_to_the_actual_call_with_which_it_was_scored(seats: Path) -> None:
+    done("evaluate", "--db", seats, "--cases", "cases.jsonl")
+
+    assert call_rows(done("conversations", "show", "c1", "--db", seats).out) == [
+        ("call", 'book {"row":2,"seat":"C"}', 'book {"row":2,"seat":"B"}'),
+        ("call", 'book {"row":1,"seat":"C"}', 'book {"row":1,"seat":"A"}'),
+        ("spurious", "drop {}"),
+        ("missing", "pay {}"),
+        ("optional", "greet {} (optional)"),
+    ]
+    pairs = done("conversations", "show", "c1", "--db", seats, "--format", "json").json["score"]["call_pairs"]
+    names = ("tool_name", "status", "expected_index", "actual_turn_index", "actual_position", "agreement")
+    assert [tuple(pair[name] for name in names) for pair in pairs] == [
+        ("book", "paired", 1, 0, 0, 0.5),
+        ("book", "paired", 0, 0, 1, 0.5),
+        ("drop", "spurious", None, 0, 2, None),
+        ("pay", "missing", 2, None, None, None),
+        ("greet", "optional", 3, None, None, None),
+    ]
+
+
+def test_calls_that_were_not_scored_are_not_paired(seats: Path) -> None:
+    done("evaluate", "--db", seats, "--cases", "cases.jsonl", "--compat", "agentest")
+
+    output = done("conversations", "show", "c1", "--db", seats, "--evaluation", "compat:agentest").out
+    assert call_rows(output) == [
+        ("call", 'book {"row":2,"seat":"C"}'),
+        ("call", 'book {"row":1,"seat":"C"}'),
+        ("call", "drop {}"),
+        ("expected", 'book {"row":1,"seat":"A"}'),
+        ("expected", 'book {"row":2,"seat":"B"}'),
+        ("expected", "pay {}"),
+        ("expected", "greet {} (optional)"),
+    ]
+
+
+def test_calls_of_any_turn_are_those_of_the_alternative_that_counted(tmp_path: Path) -> None:
+    ways: list[dict[str, object]] = [
+        {"calls": [{"tool_name": "refund"}]},
+        {"calls": [{"tool_name": "cancel"}, {"tool_name": "book", "parameters": {"row": 1}}], "order": "exact"},
+    ]
+    case = {"case_id": "where", "tools": {**ways[0], "alternatives": [ways[1]]}}
+    write_cases(tmp_path / "cases.jsonl", [case])
+    calls = [("book", {"row": 2}, "ok"), ("cancel", {}, "ok")]
+    done("ingest", write_spans(tmp_path / "spans.jsonl", [conversation("c1", calls=calls, case="where")]), "--db", "t")
+    done("evaluate", "--db", "t", "--cases", "cases.jsonl")
+
+    rows = [
+        re.split(r"  +", line.rstrip()) for line in done("conversations", "show", "c1", "--db", "t").out.splitlines()
+    ]
+    assert ["cancel {}", "turn 1, call 2", "wrong_order"] in rows
+    assert ['book {"row":1}', "turn 1, call 1", "wrong_parameters row, wrong_order"] in rows
+    assert not any("refund {}" in row for row in rows)
 
 
 def test_ground_truth_is_imported_listed_and_checked(shop: Shop, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.cli.render.corrected_rates import corrected_notes, corrected_rows
 from otel_agentic.cli.render.report_tables import (
     comparison_notes,
-    corrected_notes,
-    corrected_rows,
     difference,
     difference_columns,
     difference_rows,

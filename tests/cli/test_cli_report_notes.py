@@ -62,6 +62,7 @@ def group(**changes: Any) -> ReportGroup:
     }
     values = {
         "agent": "clerk",
+        "criterion": "correct",
         "cases_left_out": {},
         "partial_fails": 0,
         "known_failures": 0,
@@ -300,7 +301,9 @@ def test_a_report_of_one_case_warns(tmp_path: Path) -> None:
 def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> None:
     done("ingest", write_spans(tmp_path / "spans.jsonl", [conversation("c1")]), "--db", "t.duckdb")
 
-    assert passage(done("report", "--db", "t.duckdb").out) == snapshot("`otel-agentic evaluate --cases FILE`")
+    assert passage(done("report", "--db", "t.duckdb").out) == snapshot(
+        "not_scored: closed, but not scored yet; `otel-agentic evaluate` scores them"
+    )
     assert "not evaluated yet" in done("conversations", "list", "--db", "t.duckdb").out
     assert "not evaluated yet" in done("conversations", "show", "c1", "--db", "t.duckdb").out
 

@@ -113,7 +113,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServe
                 return output
             fields = request["response_format"]["json_schema"]["schema"]["properties"]
             if "reasoning" not in fields:  # a panel
-                output = json.dumps(dict.fromkeys(fields, json.loads(output)))
+                reasoning, verdict = json.loads(output).values()
+                output = json.dumps({name: reasoning if name.endswith("_why") else verdict for name in fields})
             return answered(request, output)
 
         server = OpenAIServer(play)
@@ -445,3 +446,17 @@ def test_a_judge_that_cannot_judge_stops_the_run_before_the_first_row(
         assert (refused.code, len(server.requests)) == (5, number)
         assert "no verdict on a test question, so nothing was evaluated" in refused.err
     assert run("evaluate", "--rows", dataset, "--metrics", "tool_call_f1", *JUDGE).code == 0  # asks no model
+
+
+def test_a_task_of_nemo_without_a_judge_is_named_and_its_configuration_is_not_for_a_store(
+    dataset: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "nemo.json"
+    config.write_text(json.dumps({"type": "agentic", "tasks": {"first": {"type": "answer_accuracy"}}}))
+    ran = run("evaluate", "--rows", dataset, "--config", config)
+    assert 2 == ran.code
+    assert passage(ran.err) == snapshot("tasks.first: an LLM judge is needed for")
+
+    stored = run("evaluate", "--rows", dataset, "--config", config, "--db", tmp_path / "t.duckdb")
+    assert 2 == stored.code
+    assert passage(stored.err) == snapshot("JSON of NeMo Evaluator is for `evaluate --rows` without --db")

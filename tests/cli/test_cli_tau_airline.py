@@ -25,7 +25,8 @@ _GROUP_KEYS = [
     "not_evaluated", "known_failures", "default_estimator", "effective_n", "targets", "estimates", "tool_dimensions", "tier", "leaning",
     "needed",
     "tier_evidence", "criterion", "pooled", "per_case",
-    "partial_fails", "judge", "corrected", "not_corrected", "sampling", "cases_left_out", "gauge_estimator",
+    "partial_fails", "judge", "corrected", "not_corrected", "label_correction", "not_label_corrected", "first_success",
+    "sampling", "cases_left_out", "gauge_estimator",
     "tool_bands", "metrics",
 ]  # fmt: skip
 _LINE_KEYS = [

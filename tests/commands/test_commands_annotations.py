@@ -114,7 +114,7 @@ def test_precedence_is_adjudication_label_case_annotators_computed(engine: Engin
 
 
 def test_a_verdict_given_before_the_score_is_applied_by_evaluate(engine: Engine, commands: Commands) -> None:
-    engine.store.write(lambda con: con.execute("DELETE FROM conversation_scores"))
+    engine.store.write(lambda con: con.execute("DELETE FROM scores"))
     result = label(commands, "wrong", "pass")
     assert not result["rescored"]
     assert "otel-agentic evaluate" in result["note"]

@@ -18,8 +18,8 @@ HOUR_NS: Final = 3_600_000_000_000
 DAY_NS: Final = 24 * HOUR_NS
 #: Tables with rows of a conversation, and those of its spans.
 DEPENDENT_TABLES: Final = (
-    "conversations", "turns", "tool_calls", "matches", "conversation_scores", "turn_scores", "tool_scores", "tool_faults",
-    "tool_counts", "scores", "trace_links", "spans", "log_records",
+    "conversations", "turns", "tool_calls", "matches", "tool_faults",
+    "tool_counts", "call_pairs", "scores", "trace_links", "spans", "log_records",
 )  # fmt: skip
 
 

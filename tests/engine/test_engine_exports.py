@@ -101,7 +101,7 @@ def test_names_types_and_rows_are_those_of_the_store(engine: Engine, clock: Cloc
     clock.at(1.5)
     exported(engine)
 
-    for table in ("spans", "log_records", "conversations", "turns", "tool_calls", "conversation_scores", "results"):
+    for table in ("spans", "log_records", "conversations", "turns", "tool_calls", "scores", "results"):
         file = f"'{folder}/{table}/**/*.parquet', hive_partitioning = false"
         described = read(f"DESCRIBE SELECT * FROM read_parquet({file})", folder)  # noqa: S608 — a folder of the test
         with engine.store.read() as con:
@@ -144,7 +144,7 @@ def test_a_score_that_changes_has_its_hour_written_again(engine: Engine, clock: 
     Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
     assert 1 == exported(engine).hours
 
-    sql = "SELECT c.conversation_id, s.outcome FROM '$folder/conversations/**/*.parquet' c JOIN '$folder/conversation_scores/**/*.parquet' s USING (environment, conversation_id, revision)"
+    sql = "SELECT c.conversation_id, s.label FROM '$folder/conversations/**/*.parquet' c JOIN '$folder/scores/**/*.parquet' s USING (environment, conversation_id, revision) WHERE s.name = 'agentic.conversation'"
     assert [("c", "pass")] == read(sql, folder)
 
 

@@ -26,7 +26,7 @@ from otel_agentic.engine.parallel import (
     unpacked,
 )
 from otel_agentic.evaluation.scope import TruthFile
-from otel_agentic.scoring.dimensions import tool_counts
+from otel_agentic.scoring.pairs import tool_counts
 from otel_agentic.store.table import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.builders import CASE, ask_hotel, contents, feed
@@ -76,7 +76,7 @@ def test_workers_make_the_rows_that_one_process_makes(tmp_path: Path, pool: Work
     alone = filled(tmp_path / "alone.duckdb", 20, None)
 
     assert alone == filled(tmp_path / "over.duckdb", 20, pool)
-    assert 21 == len(alone["conversation_scores"])
+    assert 21 == sum("agentic.conversation" in row for row in alone["scores"])
     assert alone["tool_counts"]
     assert [] == pool.problems
 

@@ -12,7 +12,7 @@ import pytest
 from otel_agentic.commands import Commands
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.builders import feed, rows
-from tests.judges.openai_server import OpenAIServer, ServerReply, completed, error
+from tests.judges.openai_server import OpenAIServer, ServerReply, completed, error, filled
 from tests.live.otlp_export import export, just_now
 from tests.live.running_collector import eventually, live_settings, running
 
@@ -43,28 +43,17 @@ def judge(server: OpenAIServer, **judge: Any) -> dict[str, Any]:
 
 def conforming(request: dict[str, Any]) -> ServerReply:
     """Return a reply of the schema that the request holds; two texts where one is allowed."""
-    properties = request["response_format"]["json_schema"]["schema"]["properties"]
-    if "reasoning" in properties:
-        return completed(json.dumps(reply_to(properties)))
-    return completed(json.dumps({name: reply_to(part["properties"]) for name, part in properties.items()}))
+    return completed(json.dumps(filled(schema_in(request), single=("one", "two"))))
 
 
-def reply_to(properties: dict[str, Any]) -> dict[str, Any]:
-    (field,) = set(properties) - {"reasoning"}
-    schema = properties[field]
-    value: Any = ["one", "two"] if is_limited_to_one(properties) else ["one"]
-    if field != "texts":
-        value = schema["maximum"] if field == "score" else schema["enum"][0]
-    return {"reasoning": "So it is.", field: value}
-
-
-def is_limited_to_one(properties: dict[str, Any]) -> bool:
-    return "texts" in properties and properties["texts"]["maxItems"] == 1
+def schema_in(request: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = request["response_format"]["json_schema"]["schema"]
+    return schema
 
 
 def is_goal(request: dict[str, Any]) -> bool:
     """Return whether a request holds the rubric that gets no readable reply, and no other."""
-    return is_limited_to_one(request["response_format"]["json_schema"]["schema"]["properties"])
+    return bool(schema_in(request)["properties"].get("texts", {}).get("maxItems") == 1)
 
 
 def conversation(number: int) -> AgentRunScript:

@@ -39,6 +39,9 @@ HISTORY = """
 SELECT evaluator_version, revision, superseded, count(*) FROM scores WHERE evaluator = 'length' GROUP BY ALL ORDER BY ALL
 """
 CORE = "SELECT * EXCLUDE (metrics_at) FROM conversation_scores ORDER BY ALL"
+CORE_ROWS = "SELECT * EXCLUDE (metrics_at) FROM scores WHERE evaluator = 'core' ORDER BY ALL"
+#: All rows, apart from when they were written.
+ROWS = "SELECT * EXCLUDE (scored_at, metrics_at) FROM scores ORDER BY ALL"
 
 
 def tell(engine: Engine, *answers: str) -> None:
@@ -143,23 +146,23 @@ def test_what_was_run_is_not_run_again_unless_forced(stored: Stored) -> None:
     plain = Plain()
     commands = with_own(engine, plain)
     commands.evaluate(cases=CASES)
-    before = rows(engine, "SELECT * FROM scores ORDER BY ALL")
+    before = rows(engine, ROWS)
 
     again = commands.evaluate()
 
     assert (0, ["c0", "c1"]) == (again["evaluators"]["conversations"], plain.known)
-    assert before == rows(engine, "SELECT * FROM scores ORDER BY ALL")
+    assert before == rows(engine, ROWS)
 
     forced = commands.evaluate(force=True)
 
     assert (2, ["c0", "c1"] * 2) == (forced["evaluators"]["conversations"], plain.known)
-    assert before == rows(engine, "SELECT * FROM scores ORDER BY ALL")
+    assert before == rows(engine, ROWS)
 
 
 def test_an_evaluator_that_is_new_catches_up_and_no_core_row_changes(stored: Stored) -> None:
     engine = stored("The Ritz.", "The Savoy.")
     with_own(engine).evaluate(cases=CASES)
-    before = [rows(engine, sql) for sql in (CORE, "SELECT * FROM scores ORDER BY ALL", "FROM turn_scores ORDER BY ALL")]
+    before = [rows(engine, sql) for sql in (CORE, CORE_ROWS, "FROM turn_scores ORDER BY ALL")]
     reported: list[tuple[str, str | None, str | None]] = []
 
     def look(subject: Subject) -> list[MetricScore]:
@@ -174,7 +177,7 @@ def test_an_evaluator_that_is_new_catches_up_and_no_core_row_changes(stored: Sto
     assert [("c0", "pass", "hotel"), ("c1", "fail", "hotel")] == reported
     after = [
         rows(engine, CORE),
-        rows(engine, "SELECT * FROM scores WHERE evaluator = 'core' ORDER BY ALL"),
+        rows(engine, CORE_ROWS),
         rows(engine, "FROM turn_scores ORDER BY ALL"),
     ]
     assert before == after
@@ -481,7 +484,7 @@ def test_a_real_langchain_model_is_asked_with_the_rubric(stored: Stored) -> None
     )
 
 
-def test_a_listener_receives_stored_metric_scores(tmp_path: Path) -> None:
+def test_a_listener_receives_the_stored_scores_of_metrics(tmp_path: Path) -> None:
     questions: list[Measured] = []
 
     class Listener(EngineListener):

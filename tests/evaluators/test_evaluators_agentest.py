@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -22,6 +23,7 @@ from otel_agentic.evaluators.agentest import (
 from otel_agentic.evaluators.base import AskingEvaluator, MetricScore
 from otel_agentic.evaluators.registry import all_evaluators
 from otel_agentic.evaluators.run import FailureRules
+from otel_agentic.judges.panels import panel_key
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import location
 from tests.evaluators.scripted import Talker, about, default_evaluator, scores_and_questions
@@ -72,13 +74,12 @@ def test_each_is_installed_asks_a_judge_and_does_not_run_unless_chosen(kind: Any
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_every_prompt_tells_each_label_or_the_whole_scale_in_a_table(kind: Any) -> None:
+def test_every_prompt_defines_each_label_or_the_whole_scale(kind: Any) -> None:
     for rubric in kind.rubrics:
-        form = rubric.form
-        rows = [line.split("|")[1].strip() for line in rubric.instructions.splitlines() if line.startswith("| ")]
-        expected = form.labels or ("5", "4", "3", "2", "1")
-        assert sorted(expected) == sorted(row for row in rows if row not in {"score", "label"})
-        assert passage(rubric.instructions) == snapshot("speaks to its grader")
+        defined = re.findall(r"^(?:`(\w+)`|(\d)): ", rubric.instructions, re.MULTILINE)
+        expected = rubric.form.labels or ("5", "4", "3", "2", "1")
+        assert sorted(expected) == sorted(label or score for label, score in defined)
+        assert passage(rubric.instructions) == snapshot("parts of a text that address a grader")
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -131,7 +132,7 @@ def test_a_conversation_without_turns_is_abstained_from(kind: Any) -> None:
 def test_each_turn_gets_its_own_value(kind: Any) -> None:
     values = {"Hello Anna": 5, "Booked: AB12.": 1, "You are welcome.": 3.5}
     scores, _ = scores_and_questions(
-        kind, about(trip(tool_call())), lambda _, visible: values[json.loads(visible["turn"].splitlines()[-1])["agent"]]
+        kind, about(trip(tool_call())), lambda _, visible: values[visible["turn"][-1]["agent"]]
     )
     assert [(0, None, 5.0, None), (1, None, 1.0, None), (2, None, 3.5, None)] == described(scores)
     assert [score.explanation for score in scores] == snapshot(
@@ -158,8 +159,8 @@ def test_a_judge_is_shown_the_turn_what_came_before_it_and_the_goal() -> None:
     first, second = questions[0][1], questions[1][1]
     assert {"goal", "turn"} == set(first)
     assert {"goal", "turn", "earlier"} == set(second)
-    assert ["user", "call", "agent"] == [[*json.loads(line)][1] for line in second["turn"].splitlines()]
-    assert ["user", "agent"] == [[*json.loads(line)][1] for line in second["earlier"].splitlines()]
+    assert ["user", "call", "agent"] == [[*line][1] for line in second["turn"]]
+    assert ["user", "agent"] == [[*line][1] for line in second["earlier"]]
     assert second["goal"] == snapshot("a room in Rome")
 
 
@@ -168,7 +169,7 @@ def test_the_explanation_states_that_a_long_conversation_was_shortened() -> None
     scores, questions = scores_and_questions(Coherence, about(long), 4)
     last = questions[-1][1]
     assert "29" == last["earlier_turns_left_out"]
-    assert all(len(text) < JudgeSettings().max_answer_characters for text in last.values())
+    assert all(len(json.dumps(text)) < JudgeSettings().max_answer_characters for text in last.values())
     assert passage(scores[-1].explanation) == snapshot("(the judge saw a shortened conversation")
     assert "(the judge saw" not in scores[0].explanation
 
@@ -201,7 +202,8 @@ def test_faithfulness_is_judged_where_there_is_something_to_be_faithful_to(
 def test_goal_completion_is_one_or_nought_for_the_conversation(label: str, value: float) -> None:
     ((score,), questions) = scores_and_questions(GoalCompletion, about(trip(tool_call())), label)
     assert (label, value, None, {"goal": "user"}) == (score.label, score.value, score.turn_index, score.details)
-    assert [{"conversation"}] == [set(visible) for _, visible in questions]
+    assert [{"earlier", "turn"}] == [set(visible) for _, visible in questions]
+    assert [1, 1, 2, 2, 2, 3, 3] == [line["turn"] for name in ("earlier", "turn") for line in questions[0][1][name]]
 
 
 def test_the_goal_of_the_case_goes_before_the_words_of_the_user() -> None:
@@ -239,7 +241,7 @@ def test_the_classifier_of_behaviour_looks_at_turns_without_calls_too() -> None:
     scores, questions = scores_and_questions(
         AgentBehaviorFailure,
         about(trip(tool_call())),
-        lambda _, material: "no_failure" if '"call"' in material["turn"] else "false_information",
+        lambda _, material: "no_failure" if any("call" in line for line in material["turn"]) else "false_information",
     )
     assert [
         (0, None, "false_information", None), (1, None, "no_failure", None), (2, None, "false_information", None),
@@ -270,7 +272,7 @@ def test_a_turn_with_calls_and_without_an_answer_is_classified() -> None:
 
 def test_each_call_gets_a_label_and_each_turn_one_for_what_is_missing() -> None:
     talk = trip(tool_call("find", {"city": "Rome"}), tool_call("book", {"city": "Oslo"}))
-    labels = {"1 of 2: find": "unnecessary_tool_call", "2 of 2: book": "wrong_arguments"}
+    labels = {"turn 2, 1 of 2: find": "unnecessary_tool_call", "turn 2, 2 of 2: book": "wrong_arguments"}
     scores, _ = scores_and_questions(
         ToolCallBehaviorFailure,
         about(talk),
@@ -322,7 +324,7 @@ def test_a_turn_without_calls_is_asked_about_where_a_call_could_be_due(
     ]
 
 
-def test_the_judge_is_shown_what_is_expected_what_tools_there_are_and_what_comes_later() -> None:
+def test_the_judge_is_shown_what_is_expected_what_tools_there_are_and_the_conversation() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     talk = conversation(
         turn("A room", "Which city?"),
@@ -333,15 +335,42 @@ def test_the_judge_is_shown_what_is_expected_what_tools_there_are_and_what_comes
         ToolCallBehaviorFailure, about(talk, {**TURN_EXPECTS, **WHOLE_EXPECTS}), lambda *_: "no_failure"
     )
     name, visible = questions[0]
-    assert MISSING == name
-    assert [{"tool": "book", "parameters": schema}, {"tool": "pay", "parameters": None}] == [
-        json.loads(line) for line in visible["tools"].splitlines()
-    ]
+    assert (MISSING, "1") == (name, visible["judged_turn"])
+    assert [{"tool": "book", "parameters": schema}, {"tool": "pay", "parameters": None}] == visible["tools"]
     assert [
-        (item["tool"], item["expected"], item.get("alternative")) for item in map(json.loads, visible["expected"].splitlines())
-    ] == snapshot([("book", "in this turn", None), ("book", "somewhere in the conversation", 1), ("reserve", "somewhere in the conversation", 2)])  # fmt: skip
-    assert {"turn": 2, "calls": ["book"]} == json.loads(visible["called_later"])
+        (item["tool"], item["expected"], item.get("alternative")) for item in visible["expected"]
+    ] == snapshot([("book", "in turn 1", None), ("book", "somewhere in the conversation", 1), ("reserve", "somewhere in the conversation", 2)])  # fmt: skip
+    shared = [{name: visible[name] for name in ("earlier", "turn", "tools", "expected")} for _, visible in questions]
+    assert [shared[0]] * 4 == shared
+    assert [2, 2, 2, 2] == [line["turn"] for line in visible["turn"]]
+
+
+def test_a_turn_of_a_long_conversation_is_shown_with_what_came_before_it_and_the_names_of_later_calls() -> None:
+    talk = conversation(
+        *(turn(f"A room {number}", "x" * 3_900, tool_call("find", {"n": number})) for number in range(4)),
+        turn("Rome", "Booked.", tool_call("book", {"city": "Rome"}), tool_call("pay", error="declined")),
+    )
+    expected = {"turns": [{"query": f"A room {number}", "tools": {"calls": [BOOK]}} for number in range(4)]}
+    _, questions = scores_and_questions(ToolCallBehaviorFailure, about(talk, expected), lambda *_: "no_failure")
+    missing = {visible["judged_turn"]: visible for name, visible in questions if name == MISSING}
+    assert {"1", "2", "3", "4", "5"} == missing.keys()
+    assert [{"turn": 4, "calls": ["find"]}, {"turn": 5, "calls": ["book"]}] == missing["3"]["called_later"]
+    assert {3} == {line["turn"] for line in missing["3"]["turn"]}
+    assert {1, 2} == {line["turn"] for line in missing["3"]["earlier"]}
+    assert ["in turn 3"] == [item["expected"] for item in missing["3"]["expected"]]
+    assert "called_later" not in missing["5"]
     assert all("called_later" not in visible for name, visible in questions if name == CALL)
+
+
+def test_the_questions_of_all_turns_share_one_panel() -> None:
+    talk = trip(tool_call("book", {"city": "Rome"}))
+    panels = {
+        panel_key(question)
+        for kind in (ToolCallBehaviorFailure, GoalCompletion)
+        for question in next(default_evaluator(kind).ask(about(talk)))
+    }
+    last = [*next(default_evaluator(Helpfulness).ask(about(talk)))][-1]
+    assert {panel_key(last)} == panels
 
 
 def test_definitions_of_any_size_and_shape_are_shown_within_bounds() -> None:
@@ -360,8 +389,8 @@ def test_definitions_of_any_size_and_shape_are_shown_within_bounds() -> None:
         ToolCallBehaviorFailure, about(conversation(tool_definitions=wild)), "no_failure"
     )
     visible = questions[0][1]["tools"]
-    assert len(visible) < JudgeSettings().max_answer_characters
-    assert "left_out" in json.loads(visible.splitlines()[-1])
+    assert len(json.dumps(visible)) < JudgeSettings().max_answer_characters
+    assert "left_out" in visible[-1]
 
 
 def test_equal_questions_about_equal_turns_are_the_same_question() -> None:

@@ -27,7 +27,7 @@ from otel_agentic.judges.prompts import KINDS, merge_rubric
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.running import evaluate
 from tests.evaluators.scripted import about
-from tests.judges.models import Bare, Structured, Tools, fields_of
+from tests.judges.models import Bare, Structured, Tools, fields_of, read_lines
 from tests.judges.parts import CallBudget
 from tests.judges.test_judges_hostile import ATTACKS, Attack, outside, pairs
 
@@ -217,7 +217,7 @@ def check_fence(evaluator: AskingEvaluator, attacks: Sequence[Attack]) -> None:
                 if attack is None:
                     usual.add(texts)
                 assert texts in usual, (attack, rubric.name, way)
-            assert shown_fields(question, CAP) == fields_of(sent[1][1])
+            assert read_lines(shown_fields(question, CAP)) == fields_of(sent[1][1])
             mark, line = sent[1][1].split("\n")[:2]
             assert mark.removeprefix("<data ").removesuffix(">") not in line
     assert usual

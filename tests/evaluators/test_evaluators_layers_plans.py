@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Reasoning
-from otel_agentic.evaluators.layers.plans import ToolNames, in_order, plan_in, stated_plan, thought_in, tools_named
+from otel_agentic.evaluators.layers.plan_texts import ToolNames, stated_plan, tools_named
+from otel_agentic.evaluators.layers.plans import in_order, plan_in, thought_in
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.ragas_subjects import scores_of, subject

@@ -53,9 +53,9 @@ def test_goal_accuracy_is_1_or_0_by_the_judges_label(stated: str, value: float) 
     (score,) = scores_of(GoalAccuracy(), subject(BOOKED, case(goal="A table at 8pm")), reply).values()
 
     assert (value, stated, "The table is booked.") == (score.value, score.label, score.explanation)
-    assert ["goal", "conversation"] == list(visible[0])
+    assert ["goal", "earlier", "turn"] == list(visible[0])
     assert "A table at 8pm" == visible[0]["goal"]
-    assert 6 == len(visible[0]["conversation"].split("\n"))
+    assert [1, 1, 1, 2, 2, 2] == [line["turn"] for name in ("earlier", "turn") for line in visible[0][name]]
 
 
 @pytest.mark.parametrize("model", [Bare, Tools, Structured])
@@ -89,12 +89,12 @@ def test_goal_and_end_state_are_put_into_words_apart_and_then_compared() -> None
             assert json.loads(fields["goal"]) == snapshot(["A table is booked for 8pm."])
             assert fields["end_state"] == snapshot("A table at Golden Dragon is booked.")
             return label("not_achieved", "No time is given.")
-        expected = "List what a user wanted" in human
+        expected = "List what the user wanted" in human
         return texts("A table is booked for 8pm.") if expected else texts("A table at Golden Dragon is booked.")
 
     (score,) = scores_of(GoalAccuracyWithoutReference(), subject(BOOKED, None), reply).values()
 
-    assert [["conversation"], ["conversation"], ["end_state", "goal"]] == questions
+    assert [["earlier", "turn"], ["earlier", "turn"], ["end_state", "goal"]] == questions
     assert (score.value, score.label, score.explanation) == snapshot((0.0, "not_achieved", "No time is given."))
     explanation = {"goal": ["A table is booked for 8pm."], "end_state": "A table at Golden Dragon is booked."}
     assert explanation == score.details
@@ -115,7 +115,7 @@ def test_an_unclear_goal_is_no_failure(goal: Any, end: Any, reason: str) -> None
     def reply(fields: dict[str, Any], human: str) -> Any:
         if "end_state" in fields:
             compared.append(fields)
-        return goal if "List what a user wanted" in human else end
+        return goal if "List what the user wanted" in human else end
 
     (score,) = scores_of(GoalAccuracyWithoutReference(), subject(BOOKED, None), reply).values()
     assert (None, None, reason) == (score.value, score.label, score.reason)
@@ -342,12 +342,12 @@ def test_untrusted_text_is_only_in_the_material(evaluator: Callable[[], Any], at
 def test_each_prompt_names_the_material_that_it_is_shown() -> None:
     """A prompt that speaks of something else than the content of the question would be judged by guessing."""
     material = {
-        "ragas.goal_accuracy": {"goal", "conversation"},
-        "ragas.user_goal": {"conversation"},
-        "ragas.end_state": {"conversation"},
+        "ragas.goal_accuracy": {"goal", "earlier", "turn"},
+        "ragas.user_goal": {"earlier", "turn"},
+        "ragas.end_state": {"earlier", "turn"},
         "ragas.goal_compared": {"goal", "end_state"},
-        "ragas.topics": {"conversation"},
-        "ragas.topic_answered": {"topic", "conversation"},
+        "ragas.topics": {"earlier", "turn"},
+        "ragas.topic_answered": {"topic", "earlier", "turn"},
         "ragas.topic_allowed": {"topic", "reference_topics"},
         "ragas.answer_accuracy": {"question", "answer", "reference"},
         "ragas.answer_accuracy_swapped": {"question", "first", "second"},
@@ -356,6 +356,6 @@ def test_each_prompt_names_the_material_that_it_is_shown() -> None:
     assert material.keys() == rubrics.keys()
     for name, rubric in rubrics.items():
         assert all(f"`{field}`" in rubric.instructions for field in material[name]), name
-        assert all(f"| {stated} |" in rubric.instructions for stated in rubric.form.labels), name
+        assert all(f"`{stated}`: " in rubric.instructions for stated in rubric.form.labels), name
         question = rubric_question(rubric, **dict.fromkeys(material[name], "x"))
         assert isinstance(question.rubric and question.rubric.form, ReplyForm)

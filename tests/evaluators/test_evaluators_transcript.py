@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.transcript import Transcript, transcript
+from otel_agentic.judges.messages import encode
 from otel_agentic.testing import conversation, tool_call, turn
 
 
@@ -38,6 +41,51 @@ def test_a_transcript_has_one_line_per_event_in_their_order() -> None:
         {"turn": 2, "error": "timeout", "agent": None},
     ] == lines_of(text)
     assert (0, 0, "") == (text.cut, text.left_out, text.note)
+
+
+JSON_VALUES: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    st.lists(JSON_VALUES, max_size=4) | st.dictionaries(st.text(max_size=10), JSON_VALUES, max_size=4), st.booleans()
+)
+def test_a_result_that_is_json_text_is_shown_as_its_value_and_a_judge_reads_that_value(
+    value: Any, indent: int | None
+) -> None:
+    result = json.dumps(value, indent=indent, ensure_ascii=indent is None)
+    displayed = transcript(conversation(turn("Hi", "Ho", tool_call("look", {}, result=result))).turns)
+    assert value == lines_of(displayed)[1]["result"]
+
+    data = encode(displayed.material)
+    assert 1 == len(data.splitlines())
+    assert lines_of(displayed) == json.loads(data)["turn"]
+    assert not re.search(r"[<>`\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]|\[/?\w+\]", data)
+
+
+@pytest.mark.parametrize("result", ['{"price": 99.90}', "[1, 2", '{"a": 1} or so', "12", '"text"', "[" * 100_000])
+def test_a_number_in_a_result_keeps_its_digits_and_other_text_stays_text(result: str) -> None:
+    displayed = transcript(conversation(turn("Hi", "Ho", tool_call("look", {}, result=result))).turns)
+    line = lines_of(displayed)[1]
+    if result.endswith("}") and "price" in result:
+        assert '"result":{"price":99.90}' in displayed.text
+    else:
+        assert line["result"].startswith(result[:6])
+
+
+@pytest.mark.parametrize("calls", [1, 60])
+def test_the_material_splits_a_conversation_before_its_last_turn(calls: int) -> None:
+    long = [tool_call("look", {"n": number}, result="r" * 900) for number in range(calls)]
+    first, last = turn("A hotel?", "Which city?"), turn("Rome", "The Ritz.", *long)
+    displayed = transcript(conversation(first, last).turns)
+    assert (calls == 1, calls == 60) == (displayed.fits, bool(displayed.left_out))
+    assert displayed.text.split("\n") == [line for text in displayed.material.values() for line in text.split("\n")]
+    assert ["earlier", "turn"] == list(displayed.material)
+    assert 2 == len(displayed.material["earlier"].split("\n"))
+    assert ["turn"] == list(transcript(conversation(last).turns).material)
 
 
 def test_unrecorded_data_is_distinguished_from_absent_data() -> None:

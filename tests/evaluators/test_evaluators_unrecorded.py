@@ -77,9 +77,9 @@ def test_a_call_left_out_of_its_long_turn_is_shown_separately() -> None:
     )
     of_calls = [call for _, call in questions if "call" in call]
     assert 60 == len(of_calls)
-    assert any('"tool30"' not in call["turn"] for call in of_calls)
+    assert any('"tool30"' not in json.dumps(call["turn"]) for call in of_calls)
     for number, call in enumerate(of_calls):
-        line = json.loads(call["call_line"])
+        (line,) = call["call_line"]
         assert (f"tool{number}", {"q": f"value {number}"}) == (line["call"], line["arguments"])
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import threading  # noqa: TC003 — pydantic reads the annotation
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
-from otel_agentic.judges.base import ReplyForm  # noqa: TC001 — pydantic reads the annotation
+from otel_agentic.judges.base import JsonLines, ReplyForm
 from otel_agentic.judges.messages import schema_of
 
 #: What a model is asked, and which way; what it replies.
@@ -35,6 +35,14 @@ def fields_of(human: str) -> dict[str, Any]:
     assert block is not None, human
     fields: dict[str, Any] = json.loads(block.group(2))
     return fields
+
+
+def read_lines(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with each text of JSON lines as the list that a model receives."""
+    return {
+        name: [json.loads(line) for line in text.split("\n")] if isinstance(text, JsonLines) else text
+        for name, text in fields.items()
+    }
 
 
 def by_answer(scores: dict[str, object] | None = None, default: object = 1.0) -> Say:

@@ -6,7 +6,7 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -70,6 +70,15 @@ def obliging(request: dict[str, Any], score: object = 1.0) -> ServerReply:
         call = {"id": "call-1", "type": "function", "function": {"name": "verdict", "arguments": text}}
         return completed(tool_calls=[call], finish_reason="tool_calls")
     return completed(f"Here it is:\n```json\n{text}\n```")
+
+
+def filled(schema: Mapping[str, Any], *, single: Sequence[str] = ("one",)) -> Any:
+    """Return a value of a reply's schema: the best score, the first label, one text; `single` where one text is allowed."""
+    if schema["type"] == "object":
+        return {name: filled(part, single=single) for name, part in schema["properties"].items()}
+    if schema["type"] == "array":
+        return list(single) if schema["maxItems"] == 1 else ["one"]
+    return schema["maximum"] if schema["type"] == "number" else schema.get("enum", ["So it is."])[0]
 
 
 @dataclass

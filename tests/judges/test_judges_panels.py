@@ -19,6 +19,7 @@ from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import AskingJudge, JudgeFailure, LangChainJudge, Question, Verdict
 from otel_agentic.judges.base import Breaker, ReplyForm, Rubric, kinds_of, question_key, rubric_question
 from otel_agentic.judges.forecast import forecast
+from otel_agentic.judges.messages import REASONING_SUFFIX, reasoning_field
 from otel_agentic.judges.panels import MAX_QUESTIONS, Panel, panel_key
 from otel_agentic.judges.prompts import prompt_texts
 from tests.judges.models import Bare, Structured, Tools, verdict
@@ -47,7 +48,12 @@ def filled(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return a right reply to a panel, or to a single question."""
     if "reasoning" in properties:
         return {name: RIGHT.get(name, f"{len(properties)} fields") for name in properties}
-    return {name: filled(part["properties"]) for name, part in properties.items()}
+    by_type = {"number": RIGHT["score"], "string": RIGHT["label"], "array": RIGHT["texts"]}
+    return {name: "So it is." if is_reasoning(name) else by_type[part["type"]] for name, part in properties.items()}
+
+
+def is_reasoning(name: str) -> bool:
+    return name.endswith(REASONING_SUFFIX)
 
 
 def right(properties: Mapping[str, Any], _: str) -> object:
@@ -65,7 +71,7 @@ class Panelist(Structured):
 
         def reply(prompt: Any) -> dict[str, Any]:
             messages = self._convert_input(prompt).to_messages()
-            self.requested.append(tuple(schema["properties"]))
+            self.requested.append(tuple(name for name in schema["properties"] if not is_reasoning(name)))
             stated = self.reply(schema["properties"], str(messages[-1].content))
             if isinstance(stated, BaseException):
                 raise stated
@@ -179,13 +185,15 @@ def test_material_and_rules_that_rubrics_share_are_sent_once_and_asides_name_the
 @pytest.mark.parametrize(
     ("broken", "single"),
     [
-        ({"tact": {"reasoning": "x", "label": "fair"}}, {"tact"}),
+        ({"tact": "fair"}, {"tact"}),
         ({"tact": None}, {"tact"}),
-        ({"tact": {"reasoning": "x", "label": "good", "score": 1}}, {"tact"}),
-        ({"tone": {"reasoning": "x", "score": 9}, "flaws": {"reasoning": "x", "texts": "none"}}, {"tone", "flaws"}),
-        ({"other": {"reasoning": "x", "score": 1}}, {"tone", "tact", "flaws"}),
+        ({"tact_why": None}, {"tact"}),
+        ({"tact": {"reasoning": "x", "label": "good"}}, {"tact"}),
+        ({"tone": 9, "flaws": "none"}, {"tone", "flaws"}),
+        ({"other": 1}, {"tone", "tact", "flaws"}),
+        ({"other_why": "x"}, {"tone", "tact", "flaws"}),
     ],
-    ids=["label", "no field", "extra", "two", "unknown field"],
+    ids=["label", "no verdict", "no reasoning", "an object", "two", "unknown field", "unknown reasoning"],
 )
 def test_what_a_panel_does_not_answer_is_asked_by_itself(broken: dict[str, Any], single: set[str]) -> None:
     def reply(properties: Mapping[str, Any], _: str) -> object:
@@ -200,6 +208,7 @@ def test_what_a_panel_does_not_answer_is_asked_by_itself(broken: dict[str, Any],
     assert all(isinstance(answer, Verdict) for answer in answers)
     forms = {"tone": "score", "tact": "label", "flaws": "texts"}
     assert {("reasoning", forms[name]) for name in single} == set(run.model.requested[1:])
+    assert {"So it is.", "2 fields"} >= {answer.reasoning for answer in answers if isinstance(answer, Verdict)}
     assert 1 + len(single) == run.budget.calls
 
 
@@ -210,7 +219,8 @@ def test_a_model_without_structured_output_is_asked_with_a_tool_or_one_question_
         assert (way == "tool") == bool(names)
         form: dict[str, dict[str, object]] = {"tone": {"score": 4}, "tact": {"label": "good"}}
         if names:
-            return json.dumps({name: {"reasoning": "x", **form[name]} for name in names})
+            replies = ({f"{name}{REASONING_SUFFIX}": "x", name: next(iter(form[name].values()))} for name in names)
+            return json.dumps({name: value for reply in replies for name, value in reply.items()})
         return json.dumps({"reasoning": "x", **form["tone" if "house.tone" in human else "tact"]})
 
     run = Run(kind(say=say))
@@ -275,7 +285,8 @@ def test_a_panel_takes_one_call_of_the_budget_and_its_single_questions_take_thei
     complete = Run(model(), budget=CallBudget(max_calls=1))
     assert all(isinstance(answer, Verdict) for answer in complete.answers(about(TONE, TACT, FLAWS)))
 
-    partly = Run(model(lambda properties, _: {"tone": filled(properties)["tone"]}), budget=CallBudget(max_calls=1))
+    tone_only = {"tone_why": "So it is.", "tone": 4}
+    partly = Run(model(lambda *_: tone_only), budget=CallBudget(max_calls=1))
     tone, tact, flaws = partly.answers(about(TONE, TACT, FLAWS))
     assert isinstance(tone, Verdict)
     assert ["budget_exhausted"] * 2 == [answer.reason for answer in (tact, flaws) if isinstance(answer, JudgeFailure)]
@@ -310,21 +321,28 @@ def test_no_attack_stands_outside_the_json_of_a_panel() -> None:
     assert [] == [attack.id for attack in ATTACKS if usual != sent(attack.full_text)]
 
 
-@given(st.lists(st.sampled_from([TONE, TACT, FLAWS, CALL]), min_size=1, max_size=6), st.text(max_size=20))
+#: Rubrics whose last parts of their names collide with fields of others.
+COLLIDING: Final = [replace(TONE, name=f"{family}.{name}") for family in "ab" for name in ("tone_why", "tone_1")]
+
+
+@given(st.lists(st.sampled_from([TONE, TACT, FLAWS, CALL, *COLLIDING]), min_size=1, max_size=6), st.text(max_size=20))
 def test_every_question_of_a_panel_has_a_field_of_its_own(rubrics: list[Rubric], text: str) -> None:
     questions = [
         rubric_question(rubric, turn=text, **({"which": str(index)} if rubric is CALL else {}))
         for index, rubric in enumerate(rubrics)
     ]
     panel = Panel(tuple(questions))
-    assert len(questions) == len(set(panel.names))
+    assert 2 * len(questions) == len({*panel.names, *map(reasoning_field, panel.names)})
     assert 1 == len({panel_key(item) for item in questions})
     read = panel.read(
         {
             "parsed": {
-                name: {"reasoning": "x", item.form.kind: RIGHT[item.form.kind]}
+                field: value
                 for name, item in zip(panel.names, questions, strict=True)
-                if item.form
+                for field, value in (
+                    (reasoning_field(name), "x"),
+                    (name, RIGHT[item.form.kind if item.form else "score"]),
+                )
             }
         }
     )

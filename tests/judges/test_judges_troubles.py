@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from otel_agentic.judges.inquiry import Backoff, Kind, problem_of
+from otel_agentic.judges.call_problems import Kind, problem_of
+from otel_agentic.judges.inquiry import Backoff
 from otel_agentic.judges.messages import UnreadableReplyError
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)

@@ -165,3 +165,23 @@ def test_without_annotations_or_anchors_the_next_step_is_named(copy_of: CopyOf, 
         Commands(engine).judge_drift()
     with pytest.raises(BadInputError, match="otel-agentic label ID"):
         Commands(engine).judge_freeze(metrics=["agent_behavior_failure"])
+
+
+def test_a_metric_that_always_passes_cannot_drift_and_an_unscored_annotation_names_the_next_step(
+    commands: Commands,
+) -> None:
+    scale = "agentic.agentest.helpfulness"
+    common = {"verdict": "pass", "annotator": "ana", "name": scale, "turn": 1}
+    commands.call("label", {"conversation_id": "c00", **common})
+    with pytest.raises(BadInputError, match=r"1 not_scored.*evaluate --metrics NAME"):
+        commands.judge_freeze(metrics=[scale])
+
+    commands.engine.runner.judge = RubricJudge(lambda _: Verdict(score=5.0, reasoning="good", model="m"))
+    commands.evaluate(metrics=["agentest.helpfulness"])
+    commands.judge_freeze(metrics=[scale])
+    result = drift(
+        commands,
+        RubricJudge(lambda _: Verdict(score=1.0, reasoning="bad", model="m")),
+        metrics=["agentest.helpfulness"],
+    )
+    assert "cannot drift: the metric has neither failing labels nor a threshold" in result[scale]["verdict"]

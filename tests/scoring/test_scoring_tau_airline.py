@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from math import comb
 from pathlib import Path
@@ -17,7 +17,8 @@ from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
-from otel_agentic.truth import CaseIndex, Label, read_cases, read_labels
+from otel_agentic.truth import Case, CaseIndex, ExpectedCall, Label, ToolExpectation, read_cases, read_labels
+from otel_agentic.truth.promote import draft_case
 
 Spans = list[dict[str, Any]]
 
@@ -165,3 +166,47 @@ def test_without_content_nothing_is_scored_and_the_reason_is_stated(folder: Path
     assert {(item.outcome, item.reason) for item in scores_of(folder, "variant-nocontent.jsonl.gz")} == {
         ("not_evaluated", "content_not_captured")
     }
+
+
+def promoted_whole(source: Conversation, original: Case, *, exact: bool) -> Case:
+    """Return the case promoted from a run, as the original: its calls are expected in any turn, and may have extra reads."""
+    assert original.tools is not None
+    draft = draft_case(source, dataset="production", promoted_from=[source.conversation_id], why="It passed.")
+    calls = (call for turn in draft.turns if turn.tools is not None for call in turn.tools.calls)
+    expected = ToolExpectation(
+        calls=tuple(
+            ExpectedCall(tool_name=call.tool_name, parameters=call.parameters, match={} if exact else call.match)
+            for call in calls
+        ),
+        extra_calls=original.tools.extra_calls,
+    )
+    return Case(case_id=original.case_id, effects=original.effects, tools=expected)
+
+
+def accepted(source: Conversation, others: list[Conversation], original: Case, *, exact: bool) -> int:
+    index = CaseIndex([promoted_whole(source, original, exact=exact)])
+    matched = [MatchedConversation(conversation=item, match=index.match(item)) for item in others]
+    scores = score_conversations(matched, judge=ExactJudge(), settings=ScoringSettings())
+    return sum(item.outcome == "pass" for item in scores)
+
+
+def test_a_promoted_run_accepts_most_other_successful_runs_of_its_task(
+    folder: Path, labels: Mapping[str, Label]
+) -> None:
+    runs: dict[tuple[str | None, bool], list[Conversation]] = defaultdict(list)
+    for item in conversations(folder / "spans.jsonl.gz"):
+        runs[item.case_id, bool(labels[item.conversation_id].verdict)].append(item)
+    numbers: Counter[str] = Counter()
+    for original in read_cases(folder / "cases.jsonl").require():
+        successful, failed = runs[original.case_id, True], runs[original.case_id, False]
+        for source in successful if len(successful) > 1 else ():
+            others = [item for item in successful if item is not source]
+            numbers["others"] += len(others)
+            numbers["exact"] += accepted(source, others, original, exact=True)
+            numbers["proposed"] += accepted(source, others, original, exact=False)
+            numbers["failed"] += len(failed)
+            numbers["failed, exact"] += accepted(source, failed, original, exact=True)
+            numbers["failed, proposed"] += accepted(source, failed, original, exact=False)
+    assert numbers == {
+        "others": 164, "exact": 38, "proposed": 100, "failed": 52, "failed, exact": 1, "failed, proposed": 1,
+    }  # fmt: skip

@@ -262,7 +262,11 @@ def test_evidence_is_a_row_a_call_in_sql_and_a_record_for_the_command(trips: Sto
 
 
 def test_evidence_of_an_earlier_release_is_no_row(trips: Store) -> None:
-    trips.write(lambda con: con.execute('UPDATE tool_scores SET evidence = \'{"utilization": ["a sentence"]}\''))
+    trips.write(
+        lambda con: con.execute(
+            "UPDATE scores SET details = '{\"utilization\": [\"a sentence\"]}' WHERE name LIKE '%.overall'"
+        )
+    )
     assert [] == view_rows(trips, "v_tool_evidence")
 
 

@@ -33,7 +33,9 @@ def scored(store: Store) -> Store:
     """A store with results of two groups."""
 
     def write(con: DuckDBPyConnection) -> None:
-        con.execute("INSERT INTO subjects VALUES (1, 'clerk', NULL, 'a', 'shop'), (2, NULL, '2', '', NULL)")
+        con.execute(
+            "INSERT INTO subjects VALUES (1, 'clerk', NULL, 'a', 'shop', 'correct', ''), (2, NULL, '2', '', NULL, 'correct', '')"
+        )
         columns = list(zip(*RESULTS, strict=True))
         names = ("subject", "window_time", "environment", "conversation_id", "outcome", "case_no")
         same = {"revision": 1, "evaluation_id": "e", "tags": (), "sample_ratio": 1.0}
@@ -108,6 +110,6 @@ def test_groups_have_their_keys(scored: Store) -> None:
     with scored.read() as con:
         groups = result_groups(con)
     assert {
-        1: GroupKey(agent="clerk", environment="a", service="shop"),
-        2: GroupKey(agent_version="2", environment=""),
+        1: GroupKey(agent="clerk", environment="a", service="shop", criterion="correct", criteria=""),
+        2: GroupKey(agent_version="2", environment="", criterion="correct", criteria=""),
     } == groups

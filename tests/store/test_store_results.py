@@ -31,7 +31,8 @@ WITH tools AS (
         avg(parameters) AS parameters, avg(sequence) AS sequence, avg(utilization) AS utilization
     FROM tool_scores GROUP BY ALL
 )
-SELECT c.environment, c.conversation_id, c.revision, s.evaluation_id, c.agent, c.agent_version, c.service, c.ended_at,
+SELECT c.environment, c.conversation_id, c.revision, s.evaluation_id, c.agent, c.agent_version, c.service,
+    'correct' AS criterion, '' AS criteria, c.ended_at,
     c.window_time,
     c.closed_by, s.dataset, s.case_id, coalesce(k.tags, CAST('[]' AS VARCHAR[])) AS tags, s.outcome, s.reason, t.selection,
     t.parameters, t.sequence, t.utilization, coalesce(s.sample_ratio, 1.0) AS sample_ratio, c.user_hash, c.session_hash,
@@ -125,8 +126,8 @@ class History:
 
 
 def empty(store: Store) -> None:
-    tables = ("conversations", "turns", "tool_calls", "conversation_scores", "tool_scores", "matches", "scores",
-              "tool_counts", "results", "subjects", "result_cases", "window_changes", "cases")  # fmt: skip
+    tables = ("conversations", "turns", "tool_calls", "matches", "scores", "tool_counts", "call_pairs", "results",
+              "subjects", "result_cases", "window_changes", "cases")  # fmt: skip
     for table in tables:
         store.write(lambda con, table=table: con.execute(f"DELETE FROM {table}"))  # type: ignore[misc]  # noqa: S608 — our own table names
 

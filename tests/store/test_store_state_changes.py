@@ -99,7 +99,9 @@ def test_the_arithmetic_of_another_system_tells_no_faults_and_so_no_class(trips:
 
 
 def test_superseded_scores_and_conversations_without_expected_tools_are_left_out(trips: Store) -> None:
-    trips.write(lambda con: con.execute("UPDATE conversation_scores SET superseded = conversation_id = 'right'"))
+    trips.write(lambda con: con.execute("UPDATE scores SET superseded = conversation_id = 'right'"))
     assert 6 == len(view_rows(trips, "v_state_changes"))
-    trips.write(lambda con: con.execute("DELETE FROM tool_scores WHERE conversation_id = 'wrong'"))
+    trips.write(
+        lambda con: con.execute("DELETE FROM scores WHERE name = 'agentic.tool.overall' AND conversation_id = 'wrong'")
+    )
     assert 5 == len(view_rows(trips, "v_state_changes"))

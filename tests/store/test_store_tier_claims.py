@@ -56,6 +56,8 @@ def by_hand(
                         environment=row.environment,
                         service=row.service,
                         tag=tag,
+                        criterion="correct",
+                        criteria="",
                     )
                     groups.setdefault(key, []).append(row)
         for key, members in groups.items():
@@ -124,7 +126,7 @@ def test_removed_conversations_are_part_of_a_reports_basis(store: Store) -> None
     scored = stream(60, case="hotel")
     store.write(lambda con: save_results(con, scored))
     with store.read() as con:
-        removed = removed_attempts(con)  # the conversations themselves are not in this store
+        removed = removed_attempts(con, "")  # the conversations themselves are not in this store
 
     basis = claim_basis(GroupKey(agent=PLAIN.agent), (), removed=removed)
 

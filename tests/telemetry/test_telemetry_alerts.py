@@ -76,8 +76,8 @@ def test_every_objective_has_its_own_rules_with_its_own_numbers() -> None:
         rule for rule in rules(STRICT, Objective(k=1, target=0.95)) if rule.get("alert") == "AgenticObjectiveBreached"
     ]
     widest = "max without (agentic_estimator, agentic_k) (agentic_pass_pow_k_upper_ratio"
-    of_refunds = 'agentic_window="24h",agentic_k="3",agentic_case_tag="",gen_ai_agent_name=~"refund-.*"'
-    of_all = 'agentic_window="24h",agentic_k="1",agentic_case_tag=""'
+    of_refunds = 'agentic_window="24h",agentic_k="3",agentic_criterion="correct",agentic_case_tag="",gen_ai_agent_name=~"refund-.*"'
+    of_all = 'agentic_window="24h",agentic_k="1",agentic_criterion="correct",agentic_case_tag=""'
     assert [(rule["expr"], rule["labels"]["agentic_objective"]) for rule in breached] == [
         (f"{widest}{{{of_refunds}}}) < 0.7", "refunds"),
         (f"{widest}{{{of_all}}}) < 0.95", "pass^1>=0.95"),

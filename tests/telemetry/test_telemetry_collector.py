@@ -38,7 +38,7 @@ KINDS = {
     "histogram": "histogram",
 }
 SUBJECT = {names.GEN_AI_AGENT_NAME, names.DEPLOYMENT_ENVIRONMENT_NAME, names.SUBJECT_SERVICE_NAME}
-WINDOWED = SUBJECT | {names.WINDOW}
+WINDOWED = SUBJECT | {names.WINDOW, names.CRITERION}
 ESTIMATED = WINDOWED | {names.ESTIMATOR}
 #: What each point must carry; all else is among `MAY`.
 MUST: dict[str, set[str]] = {
@@ -51,7 +51,7 @@ MUST: dict[str, set[str]] = {
     "agentic.tool_correctness.ratio": WINDOWED | {names.TOOL_DIMENSION},
     "agentic.coverage.ratio": WINDOWED,
     "agentic.window.conversations": WINDOWED | {names.OUTCOME},
-    "agentic.tier.status": SUBJECT | {names.TIER},
+    "agentic.tier.status": SUBJECT | {names.TIER, names.CRITERION},
     "agentic.evaluation.conversations": SUBJECT | {names.OUTCOME, names.REVISION},
     "agentic.evaluation.turns": SUBJECT | {names.OUTCOME},
     "agentic.evaluation.tool_calls": SUBJECT | {names.GEN_AI_TOOL_NAME, names.TOOL_FAULT},
@@ -66,7 +66,7 @@ MUST: dict[str, set[str]] = {
     "agentic.ingest.late_spans": set(),
     "agentic.telemetry.groups_dropped": set(),
     "agentic.conversations.open": set(),
-    "agentic.slo.e_value": SUBJECT | {names.K, names.OBJECTIVE},
+    "agentic.slo.e_value": SUBJECT | {names.K, names.OBJECTIVE, names.CRITERION},
     "agentic.judge.cost": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL},
     "agentic.judge.cache.requests": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL, names.RESULT},
     "agentic.collector.ready": set(),
@@ -226,7 +226,8 @@ def test_each_score_is_one_event_with_the_id_evaluator_and_version_of_its_row(ra
     sql = """
     SELECT score_id, name, value, evaluator, evaluator_version, conversation_id FROM scores
     WHERE (evaluator = 'core' OR reason IS NULL) AND NOT superseded
-        AND NOT (target = 'conversation' AND name IN ('agentic.answer', 'agentic.tools'))  -- the criteria have no events
+        -- The criteria and the overall scores of tools have no events.
+        AND NOT (target = 'conversation' AND name IN ('agentic.answer', 'agentic.tools')) AND name <> 'agentic.tool.overall'
     """
     stored = {score_id: tuple(row) for score_id, *row in rows(ran.live.engine, sql)}
     assert {"agentic.conversation", "agentic.answer", "agentic.tool.selection", "agentic.tool.call"} <= {

@@ -103,13 +103,7 @@ def _keys(scored: ScoredConversation, tags: Sequence[str]) -> Iterator[GroupKey]
     own = subject_key(scored)
     yield own
     for tag in {tag for tag in scored.tags if any(fnmatchcase(tag, glob) for glob in tags)}:
-        yield GroupKey(
-            agent=own.agent,
-            agent_version=own.agent_version,
-            environment=own.environment,
-            service=own.service,
-            tag=tag,
-        )
+        yield replace(own, tag=tag)
 
 
 def figures_of(point: WindowPoint | Slow) -> Figures:

@@ -75,7 +75,9 @@ def test_the_full_subject_is_agent_version_environment_and_service() -> None:
     scored = [PLAIN, replace(PLAIN, service="other"), replace(PLAIN, environment="staging"), PLAIN]
     groups = group_by_subject(scored)
     assert sorted(len(group) for group in groups.values()) == [1, 1, 2]
-    expected = GroupKey(agent="booking", agent_version="1.0", environment="production", service="shop")
+    expected = GroupKey(
+        agent="booking", agent_version="1.0", environment="production", service="shop", criterion="correct", criteria=""
+    )
     assert len(groups[expected]) == 2
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.drawing import TIERS, Series, TierStyle, can_draw, curves, inline_svg, timeline
 from otel_agentic.cli.html.plain import curves_svg, timeline_svg
-from otel_agentic.cli.render import conversation_table, report_tables
+from otel_agentic.cli.render import conversation_table, corrected_rates, report_tables
 from otel_agentic.cli.render.notes import metric_advice
 from otel_agentic.cli.render.report_notes import (
     KEYS,
@@ -29,7 +29,15 @@ from otel_agentic.cli.render.report_notes import (
 )
 from otel_agentic.cli.render.terminal import differing_and_shared
 from otel_agentic.cli.render.text import NOTHING, interval, percent, plural, safe
-from otel_agentic.results.reports import Comparison, MetricSummary, ObjectiveStatus, Rate, Report, ReportGroup
+from otel_agentic.results.reports import (
+    Comparison,
+    CriterionRule,
+    MetricSummary,
+    ObjectiveStatus,
+    Rate,
+    Report,
+    ReportGroup,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,12 +179,33 @@ class TextTable:
 
     @classmethod
     def of_corrected(cls, groups: Sequence[ReportGroup]) -> TextTable:
-        """Return the table of rates that are corrected with people's labels."""
+        """Return the table of judged rates that are corrected with people's labels."""
         return cls(
-            title=report_tables.CORRECTED_TITLE,
-            heads=[column.name for column in report_tables.corrected_columns(groups)],
-            rows=_fill_cells(report_tables.corrected_rows(groups)),
-            notes=report_tables.corrected_notes(groups),
+            title=corrected_rates.CORRECTED_TITLE,
+            heads=[column.name for column in corrected_rates.corrected_columns(groups)],
+            rows=_fill_cells(corrected_rates.corrected_rows(groups)),
+            notes=corrected_rates.corrected_notes(groups),
+        )
+
+    @classmethod
+    def of_labels(cls, groups: Sequence[ReportGroup]) -> TextTable:
+        """Return the table of rates by a criterion that are corrected with people's labels."""
+        return cls(
+            title=corrected_rates.LABELLED_TITLE,
+            heads=[column.name for column in corrected_rates.labelled_columns(groups)],
+            rows=_fill_cells(corrected_rates.labelled_rows(groups)),
+            notes=corrected_rates.labelled_notes(groups),
+        )
+
+    @classmethod
+    def of_parts(cls, rules: Sequence[CriterionRule]) -> TextTable:
+        """Return the table of the conditions of criteria."""
+        columns, rows = corrected_rates.parts_table(rules)
+        return cls(
+            title=corrected_rates.PARTS_TITLE,
+            heads=[column.name for column in columns],
+            rows=_fill_cells(rows),
+            notes=corrected_rates.parts_notes(rules),
         )
 
 
@@ -480,6 +509,11 @@ def _sections(
     corrected = TextTable.of_corrected(groups)
     if corrected.rows:
         yield "Judge errors", corrected
+    if any(len(rule.parts) > 1 for rule in report.criteria):
+        yield "Conditions", TextTable.of_parts(report.criteria)
+    labelled = TextTable.of_labels(groups)
+    if labelled.rows:
+        yield "Labels", labelled
     yield "Notes", _notes(report)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from otel_agentic.cli.render.notes import advice, is_partial, partial_warning
-from otel_agentic.cli.render.terminal import differing_and_shared
+from otel_agentic.cli.render.terminal import Column, differing_and_shared, text
 from otel_agentic.cli.render.text import interval, moment, plural, ratio, short
 from otel_agentic.results.reports import (
     Estimates,
+    FirstSuccess,
     GroupJudge,
     GroupKeys,
     GroupRates,
@@ -156,8 +157,11 @@ def _beyond_chance(agreement: JudgeAgreement) -> str:
 
 
 Group = ReportGroup
+G = TypeVar("G", bound=GroupKeys)
 
 KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "criterion")
+#: The criterion that tiers are about: the stored outcome.
+_CORRECT: Final = "correct"
 _POOLED: Final = "pooled over conversations"
 #: The largest number of characters of a name in a note.
 _NAME: Final = 80
@@ -216,8 +220,15 @@ def title(groups: Sequence[Group]) -> str:
 
 
 def criterion_notes(report: Report) -> list[str]:
-    """Return which criteria decide, one line per criterion of the report."""
-    return [f"{item.name} means: {item.rule}" for item in report.criteria if item.rule != item.name]
+    """Return which criteria decide, one line per criterion of the report, and how many outcomes are by other criteria."""
+    rules = [f"{item.name} means: {item.rule}" for item in report.criteria if item.rule != item.name]
+    otherwise = [
+        f"warning: {plural(item.scored_otherwise, 'conversation')} of these {'was' if item.scored_otherwise == 1 else 'were'} "
+        "scored by other criteria; run `otel-agentic evaluate` to score by the current ones"
+        for item in report.criteria
+        if item.scored_otherwise
+    ]
+    return [*rules, *otherwise]
 
 
 def name_of(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
@@ -225,6 +236,21 @@ def name_of(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
     differing, _ = differing_and_shared(groups, KEYS)
     values = [short(getattr(group, name), _NAME) for name in differing if getattr(group, name)]
     return " ".join(values) or short(group.agent or "all", _NAME)
+
+
+def key_columns(groups: Sequence[GroupKeys]) -> list[Column]:
+    """Return a column for each key that distinguishes the groups."""
+    return text(*(name.replace("agent_", "") for name in differing_and_shared(groups, KEYS)[0]))
+
+
+def keyed_rows(groups: Sequence[G], cells_of: Callable[[G], Iterable[Sequence[Any]]]) -> list[list[Any]]:
+    """Return the rows of each group; only the first row of a group contains the keys that distinguish it."""
+    names, _ = differing_and_shared(groups, KEYS)
+    return [
+        [*(getattr(group, name) if index == 0 else "" for name in names), *cells]
+        for group in groups
+        for index, cells in enumerate(cells_of(group))
+    ]
 
 
 def shown_estimates(group: GroupRates) -> Estimates:
@@ -337,7 +363,7 @@ def _notes(group: Group) -> list[str]:
         low, high = group.bounds
         notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
     notes += _unsure(group)
-    if group.tier == "insufficient_evidence":
+    if group.tier == "insufficient_evidence" and group.criterion == _CORRECT:
         notes.append(_undecided(group))
     if is_partial(group.partial_fails, group.n):
         notes.append(f"warning: {partial_warning(group.partial_fails, group.n)}")
@@ -433,7 +459,12 @@ def _rates(target: dict[str, RatesAtK], k: str, all_pass: str, *, by: bool = Fal
 
 def tier_notes(groups: Sequence[Group]) -> list[str]:
     """Return one line per group with its tier and the numbers that the tier is based on."""
-    return [f"{name_of(group, groups)}: {_tier(group)}" for group in groups if group.n]
+    of_correct = [group for group in groups if group.n and group.criterion == _CORRECT]
+    others = dict.fromkeys(group.criterion for group in groups if group.n and group.criterion != _CORRECT)
+    return [
+        *(f"{name_of(group, groups)}: {_tier(group)}" for group in of_correct),
+        *(f"no tier is claimed by {name}: a tier is about {_CORRECT}" for name in others),
+    ]
 
 
 def _tier(group: Group) -> str:
@@ -455,6 +486,39 @@ def _tier(group: Group) -> str:
             f"; {evidence.statement}: e-value {_e_value(evidence.e_value)}, claimed from {evidence.e_value_needed:g} on"
         )
     return f"{sentence}; {_evidence_base(evidence)}"
+
+
+def first_success_notes(groups: Sequence[Group]) -> list[str]:
+    """Return one line per group with the expected effort until the first success, if failed attempts are repeated."""
+    return [
+        f"{name_of(group, groups)}: {_first_success(group.first_success)}{_if_cases_repeat(group)}"
+        for group in groups
+        if group.first_success is not None
+    ]
+
+
+def _first_success(effort: FirstSuccess) -> str:
+    attempts = "1 attempt" if effort.attempts == 1.0 else f"{effort.attempts:.3g} attempts"
+    sums = [
+        text
+        for value, text in (
+            (effort.cost_usd, f"${_rounded(effort.cost_usd or 0.0)}"),
+            (effort.seconds, f"{_rounded(effort.seconds or 0.0)} s"),
+        )
+        if value is not None
+    ]
+    effort_text = f", {', '.join(sums)}" if sums else ""
+    return f"until the first success, if a failed attempt is repeated: {attempts}{effort_text} on average"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= _HUNDRED else f"{value:.3g}"
+
+
+def _if_cases_repeat(group: Group) -> str:
+    """Return the limit of the estimate, which is pooled, where cases were attempted several times."""
+    repeated = group.targets is not None and group.targets.most_attempts > 1
+    return " (pooled; more where cases differ in difficulty)" if repeated else ""
 
 
 def _e_value(value: float) -> str:

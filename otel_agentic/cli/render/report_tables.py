@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.render import corrected_rates
 from otel_agentic.cli.render.conversation_table import (
     CONVERSATIONS_TITLE,
     conversation_columns,
@@ -18,7 +19,10 @@ from otel_agentic.cli.render.report_notes import (
     KEYS,
     criterion_notes,
     estimates_by_role,
+    first_success_notes,
     group_notes,
+    key_columns,
+    keyed_rows,
     method_notes,
     name_of,
     not_rebuilt_notes,
@@ -27,11 +31,11 @@ from otel_agentic.cli.render.report_notes import (
     tier_notes,
     title,
 )
-from otel_agentic.cli.render.terminal import Column, console, differing_and_shared, fits, print_table, say, text
+from otel_agentic.cli.render.terminal import Column, console, differing_and_shared, fits, print_table, say
 from otel_agentic.cli.render.text import NOTHING, interval, markdown, percent, plural, ratio, short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
     from otel_agentic.results.reports import (
         ComparedGroup,
         Comparison,
-        CorrectedRates,
         GroupKeys,
         Mean,
         MetricSummary,
@@ -50,22 +53,6 @@ if TYPE_CHECKING:
     )
 
 _COIN: Final = 0.5
-G = TypeVar("G", bound="GroupKeys")
-
-
-def key_columns(groups: Sequence[GroupKeys]) -> list[Column]:
-    """Return a column for each key that distinguishes the groups."""
-    return text(*(name.replace("agent_", "") for name in differing_and_shared(groups, KEYS)[0]))
-
-
-def keyed_rows(groups: Sequence[G], cells_of: Callable[[G], Iterable[Sequence[Any]]]) -> list[list[Any]]:
-    """Return the rows of each group; only the first row of a group contains the keys that distinguish it."""
-    names, _ = differing_and_shared(groups, KEYS)
-    return [
-        [*(getattr(group, name) if index == 0 else "" for name in names), *cells]
-        for group in groups
-        for index, cells in enumerate(cells_of(group))
-    ]
 
 
 def difference_title(comparison: Comparison) -> str:
@@ -190,56 +177,6 @@ def _signed(value: float | None) -> str:
         return NOTHING
     text = f"{value:+.3f}"
     return f"{text[0]}1.00" if text[1:] == "1.000" else text[0] + text[2:]
-
-
-CORRECTED_TITLE: Final = "Pass rate, as judged and corrected by people's verdicts"
-_WAYS: Final = (
-    ("raw", "judge alone (raw)"),
-    ("human", "people alone"),
-    ("rogan_gladen", "Rogan-Gladen (corrected)"),
-    ("ppi", "PPI++ (corrected)"),
-)
-#: If there are fewer labelled conversations, a note states that the interval is asymptotic.
-_FEW: Final = 50
-
-
-def corrected_columns(groups: Sequence[Group]) -> list[Column]:
-    """Return the columns of the table of corrected rates."""
-    return [*key_columns(groups), Column(name="pass rate by", unfolded=True), Column(name="rate", unfolded=True)]
-
-
-def corrected_rows(groups: Sequence[Group]) -> list[list[Any]]:
-    """Return four rows for each corrected group: the raw rate, that of people's labels, and two corrected rates."""
-
-    def cells(group: Group) -> list[list[Any]]:
-        rates = group.corrected
-        return [] if rates is None else [[label, interval(getattr(rates, attribute))] for attribute, label in _WAYS]
-
-    return keyed_rows(groups, cells)
-
-
-def corrected_notes(groups: Sequence[Group]) -> list[str]:
-    """Return notes on the basis of corrected rates, and the reasons why other rates are not corrected."""
-    lines = []
-    for group in groups:
-        if group.corrected is not None:
-            lines.append(f"{name_of(group, groups)}: {_basis_of_correction(group.corrected)}")
-        elif group.not_corrected:
-            lines.append(f"{name_of(group, groups)}: not corrected for the judge's errors: {group.not_corrected}")
-    return lines
-
-
-def _basis_of_correction(corrected: CorrectedRates) -> str:
-    ppi, rogan_gladen = corrected.ppi, corrected.rogan_gladen
-    basis = f"corrected by {plural(ppi.n_human, 'conversation')} that people labelled, {ppi.n_judge:,} more judged only"
-    rates = (
-        f" ({ratio(rogan_gladen.judged_rate)} by the judge, which both corrections start from); "
-        f"sensitivity {ratio(rogan_gladen.sensitivity)}, specificity {ratio(rogan_gladen.specificity)}"
-    )
-    asymptotic_note = (
-        f"; below {_FEW} labels the PPI++ interval, which is asymptotic, is rough" if ppi.n_human < _FEW else ""
-    )
-    return f"{basis}{rates}, lambda {ratio(ppi.power)}{asymptotic_note}"
 
 
 METRICS_TITLE: Final = "Metrics beyond the outcome"
@@ -528,7 +465,22 @@ def _other_tables(report: Report) -> Iterator[tuple[str, _TableContent]]:
     if comparison is not None:
         differences = _TableContent(columns=difference_columns(comparison), rows=difference_rows(comparison))
         tables.append((difference_title(comparison), differences))
-    tables.append((CORRECTED_TITLE, _TableContent(columns=corrected_columns(groups), rows=corrected_rows(groups))))
+    tables += (
+        (heading, _TableContent(columns=columns, rows=rows))
+        for heading, columns, rows in (
+            (corrected_rates.PARTS_TITLE, *corrected_rates.parts_table(report.criteria)),
+            (
+                corrected_rates.CORRECTED_TITLE,
+                corrected_rates.corrected_columns(groups),
+                corrected_rates.corrected_rows(groups),
+            ),
+            (
+                corrected_rates.LABELLED_TITLE,
+                corrected_rates.labelled_columns(groups),
+                corrected_rates.labelled_rows(groups),
+            ),
+        )
+    )
     yield from ((title, table) for title, table in tables if table.rows)
 
 
@@ -560,7 +512,11 @@ def _report_notes(report: Report) -> list[str]:
         *objective_notes(report.objectives or ()),
     ]
     metric_lines = metric_notes(report.groups, report.metrics_chosen)
-    correction_lines = corrected_notes(report.groups)
+    correction_lines = [
+        *corrected_rates.parts_notes(report.criteria),
+        *corrected_rates.corrected_notes(report.groups),
+        *corrected_rates.labelled_notes(report.groups),
+    ]
     clocks = [f"warning: {row.note}" for row in report.wrong_clocks]
     reuse = [] if report.id_reuse is None else report.id_reuse.notes
     return list(
@@ -570,6 +526,7 @@ def _report_notes(report: Report) -> list[str]:
                 *clocks,
                 *reuse,
                 *tier_notes(report.groups),
+                *first_success_notes(report.groups),
                 *group_notes(report.groups),
                 *metric_lines,
                 *correction_lines,
@@ -600,7 +557,7 @@ def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _TableCon
     """
     columns = [
         *key_columns(groups),
-        Column(name="correct", right=True),
+        Column(name="correct" if any(group.criterion == "correct" for group in groups) else "passed", right=True),
         Column(name="coverage", right=True),
         Column(name="tier", unfolded=True),
         *_estimate_columns(groups, stacked=stacked),

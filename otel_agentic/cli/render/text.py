@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: The placeholder of a missing value.
 NOTHING: Final = "—"
+#: The criterion of conversations without a case: everything that a case would annotate. It decides nothing.
+WITHOUT_CASE: Final = "annotated"
 #: The characters that Markdown interprets as markup.
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#~])")
 #: The first characters with which a spreadsheet interprets a cell as a formula.

@@ -36,6 +36,11 @@ file_format_option = click.option(
 @click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
 @labels_option
 @file_format_option
+@click.option(
+    "--random-sample",
+    is_flag=True,
+    help="The labelled conversations were drawn at random: use them to correct the rates of all.",
+)
 @target_options
 @format_option
 def import_(
@@ -44,6 +49,8 @@ def import_(
     file_format: str | None,
     target: Target,
     output: str,
+    *,
+    random_sample: bool,
 ) -> None:
     """Import files of cases and labels; a changed case becomes a new version of the case and of its dataset.
 
@@ -59,7 +66,7 @@ def import_(
     if target.server is None:
         create_store(target.settings())
     with target.open() as client:
-        result = client.get(TruthImport, "truth_import", **texts)
+        result = client.get(TruthImport, "truth_import", **texts, random_sample=random_sample)
     losses = [(document.name, loss) for document in documents for loss in _losses(document)]
     if output == "json":
         left_out = [{"file": name, **to_json(loss)} for name, loss in losses]

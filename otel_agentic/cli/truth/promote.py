@@ -71,8 +71,9 @@ def promote(
     """Write production conversations as cases to be annotated: the failing ones first, then those without a case.
 
     A case holds the queries, the answers and the calls of the agent, as a draft: nothing passes or fails by it until you
-    have corrected it and set `reviewed` to true. Its notes state the reason. Conversations with the same queries become
-    one case; those that already have a current case are left out.
+    have corrected it and set `reviewed` to true. Its notes state the reason. Parameters whose values another run need
+    not repeat get a match mode, `ignore` or `judge`, and the notes state why. Conversations with the same queries
+    become one case; those that already have a current case are left out.
     """
     arguments = selection.arguments
     if conversations and (failing or unmatched or any(arguments.values())):

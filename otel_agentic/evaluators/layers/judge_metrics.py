@@ -14,9 +14,10 @@ from otel_agentic.evaluators.base import (
     none_of,
 )
 from otel_agentic.evaluators.layers.calls import ExpectedCalls, comparable, compared
-from otel_agentic.evaluators.layers.plans import FEWEST_STEPS, no_plan, texts_of, written_plan
+from otel_agentic.evaluators.layers.plan_texts import FEWEST_STEPS
+from otel_agentic.evaluators.layers.plans import no_plan, texts_of, written_plan
 from otel_agentic.evaluators.transcript import json_line, transcript
-from otel_agentic.judges.base import JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
+from otel_agentic.judges.base import JsonLines, JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
 from otel_agentic.judges.prompts import load_rubric
 from otel_agentic.scoring.compile import agrees
 from otel_agentic.scoring.values import json_text
@@ -103,10 +104,10 @@ class PlanAdherenceJudged(_PlanEvaluator):
     def texts(self, subject: Subject) -> tuple[dict[str, str], str]:
         """Return the conversation."""
         conversation = transcript(subject.conversation.turns)
-        return {"conversation": conversation.text}, conversation.note
+        return conversation.material, conversation.note
 
 
-def _lines(parts: Sequence[tuple[int, Any]], key: str) -> str:
+def _lines(parts: Sequence[tuple[int, Any]], key: str) -> JsonLines:
     """Return texts, each with the index of its turn, as lines of JSON; long ones are cut, with a note."""
     lines: list[str] = []
     remaining = _PLAN
@@ -114,22 +115,18 @@ def _lines(parts: Sequence[tuple[int, Any]], key: str) -> str:
         text = part if isinstance(part, str) else json_line(part)
         limit = min(_PART, remaining)
         if limit <= 0:
-            lines.append(json_line({"left_out": f"{len(parts) - len(lines)} later {key}s"}))
+            lines.append(json_line({"left_out": len(parts) - len(lines)}))
             break
         line: dict[str, Any] = {"turn": turn_index + 1, key: text[:limit]}
         lines.append(json_line(line if len(text) <= limit else {**line, "characters_left_out": len(text) - limit}))
         remaining -= len(text[:limit])
-    return "\n".join(lines)
+    return JsonLines("\n".join(lines))
 
 
 def _purpose(subject: Subject) -> dict[str, str]:
     """Return the known purpose of the plan: queries, goal, tools, the expected plan."""
-    queries = [
-        json_line({"turn": turn.index + 1, "user": turn.query[:_PART]})
-        for turn in subject.conversation.turns
-        if turn.query is not None
-    ]
-    texts = {"asked": "\n".join(queries)[:_PLAN]} if queries else {}
+    queries = [(turn.index, turn.query) for turn in subject.conversation.turns if turn.query is not None]
+    texts: dict[str, str] = {"asked": _lines(queries, "user")} if queries else {}
     if subject.conversation.tool_definitions:
         texts["tools"] = json_line(sorted(subject.conversation.tool_definitions)[:_TOOLS])
     case = subject.case

@@ -185,7 +185,7 @@ class GoalAccuracy(BuiltInEvaluator):
         if missing is not None:
             return [none_of(WITH_REFERENCE, *missing)]
         text = transcript(subject.conversation.turns)
-        (reply,) = yield [rubric_question(_GOAL, goal=goal, conversation=text.text)]
+        (reply,) = yield [rubric_question(_GOAL, goal=goal, **text.material)]
         return [_goal_score(WITH_REFERENCE, reply, text.note, {})]
 
 
@@ -202,9 +202,7 @@ class GoalAccuracyWithoutReference(BuiltInEvaluator):
         if missing is not None:
             return [none_of(WITHOUT_REFERENCE, *missing)]
         text = transcript(subject.conversation.turns)
-        goal_reply, end_reply = yield [
-            rubric_question(rubric, conversation=text.text) for rubric in (_USER_GOAL, _END_STATE)
-        ]
+        goal_reply, end_reply = yield [rubric_question(rubric, **text.material) for rubric in (_USER_GOAL, _END_STATE)]
         missing = _unusable([goal_reply, end_reply], labels=False)
         goals, ends = _texts(goal_reply), _texts(end_reply)
         if missing is None and not goals:
@@ -319,7 +317,7 @@ class TopicAdherence(BuiltInEvaluator):
         if missing is not None:
             return none_of_all(self.metrics, *missing)
         text = transcript(subject.conversation.turns)
-        (topics_reply,) = yield [rubric_question(_TOPICS, conversation=text.text)]
+        (topics_reply,) = yield [rubric_question(_TOPICS, **text.material)]
         missing, topics = _unusable([topics_reply], labels=False), _texts(topics_reply)
         if missing is None and not topics:
             missing = "no_data", "the judge finds no topic that the user brought up"
@@ -327,7 +325,7 @@ class TopicAdherence(BuiltInEvaluator):
             return none_of_all(self.metrics, *missing)
         references = json.dumps(expected, ensure_ascii=False)
         replies = yield [
-            *(rubric_question(_ANSWERED, topic=topic, conversation=text.text) for topic in topics),
+            *(rubric_question(_ANSWERED, topic=topic, **text.material) for topic in topics),
             *(rubric_question(_ALLOWED, topic=topic, reference_topics=references) for topic in topics),
         ]
         missing = _unusable(replies)

@@ -35,11 +35,9 @@ _OF_REVISION: Final = (
     "turns",
     "tool_calls",
     "matches",
-    "conversation_scores",
-    "turn_scores",
-    "tool_scores",
     "tool_faults",
     "tool_counts",
+    "call_pairs",
     "scores",
 )
 FAMILY: Final = ("conversations", *_OF_REVISION, "trace_links")
@@ -125,7 +123,7 @@ def _export_of(name: str) -> Exported:
     return Exported(name=name, rows=rows, order=order, identity=_KEY, held="conversations")
 
 
-_BY_TURN: Final = {"turns", "tool_calls", "turn_scores", "tool_scores", "tool_faults", "tool_counts", "scores"}
+_BY_TURN: Final = {"turns", "tool_calls", "tool_faults", "tool_counts", "call_pairs", "scores"}
 EXPORTED: Final = {name: _export_of(name) for unit in UNITS.values() for name in unit}
 
 

@@ -15,7 +15,7 @@ import duckdb
 from otel_agentic.errors import BadInputError
 from otel_agentic.store.conversations import CONVERSATION_ID, TRACE_ID
 from otel_agentic.store.maintenance.export import FAMILY, WHOLES
-from otel_agentic.store.results import drop_superseded_results
+from otel_agentic.store.results import OF_SUBJECT, SAME_SUBJECT, drop_superseded_results
 from otel_agentic.store.spans import last_commit_ns
 
 if TYPE_CHECKING:
@@ -134,9 +134,8 @@ FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
 _SUBJECTS: Final = f"""
 INSERT INTO subjects
 SELECT (SELECT coalesce(max(subject), 0) FROM subjects) + row_number() OVER (), n.*
-FROM (SELECT DISTINCT agent, agent_version, environment, service FROM {_FILES}) n
-ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM n.agent AND s.agent_version IS NOT DISTINCT FROM n.agent_version
-    AND s.environment = n.environment AND s.service IS NOT DISTINCT FROM n.service
+FROM (SELECT DISTINCT {OF_SUBJECT} FROM {_FILES}) n
+ANTI JOIN subjects s ON {SAME_SUBJECT.format("n")}
 """  # noqa: S608 — the same
 _CASES: Final = f"""
 INSERT INTO result_cases
@@ -155,8 +154,7 @@ SELECT f.* REPLACE (s.subject AS subject, k.case_no AS case_no)
 FROM {_FILES} f
 ANTI JOIN results r USING (environment, conversation_id)
 ANTI JOIN conversations c USING (environment, conversation_id)
-JOIN subjects s ON s.agent IS NOT DISTINCT FROM f.agent AND s.agent_version IS NOT DISTINCT FROM f.agent_version
-    AND s.environment = f.environment AND s.service IS NOT DISTINCT FROM f.service
+JOIN subjects s ON {SAME_SUBJECT.format("f")}
 LEFT JOIN result_cases k ON k.dataset = coalesce(f.dataset, '') AND k.case_id = f.case_id
 """  # noqa: S608 — the same
 #: Only one version of a case is current; the store's current version takes precedence.

@@ -103,7 +103,7 @@ _TIMES: Final = {
     "log_records": '"time"',
     "conversations": "ended_at",
     "turns": "ended_at",
-    "conversation_scores": "scored_at",
+    "scores": "scored_at",
     "results": "ended_at",
     "judge_calls": "judged_at",
     "windows": '"end"',

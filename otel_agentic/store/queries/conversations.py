@@ -50,9 +50,14 @@ SELECT t.* EXCLUDE (evaluation_id, environment, conversation_id, revision)
 FROM {table} t
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 WHERE s.{IN_EVALUATION} AND NOT s.superseded AND t.environment = $environment AND t.conversation_id = $id
-ORDER BY t.turn_index
+ORDER BY t.turn_index{order}
 """  # noqa: S608 — our own table names
-    for table in ("turn_scores", "tool_scores", "tool_faults")
+    for table, order in (
+        ("turn_scores", ""),
+        ("tool_scores", ""),
+        ("tool_faults", ""),
+        ("call_pairs", ", t.actual_turn_index, t.actual_position, t.expected_index"),
+    )
 }
 _TURN_OUTCOMES: Final = f"""
 SELECT t.environment, t.conversation_id, t.outcome, t.answer_score
@@ -124,7 +129,7 @@ def all_conversations(con: DuckDBPyConnection, selection: Selection) -> list[tup
 
 
 def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
-    """Return the newest score of a conversation with its turns, tools, faults and case; None without a score."""
+    """Return the newest score of a conversation with its turns, tools, faults, pairs and case; None without a score."""
     where = {"environment": key[0], "id": key[1]}
     scores = rows(con, _CONVERSATION_SCORE, where)
     if not scores:

@@ -9,34 +9,39 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import Member, MetricScore
+from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.scores import CONVERSATION_SCORE_ROW, TURN_SCORE_ROW
-from otel_agentic.store.table import BOUNDS, Key, Scored, Selection, bounds, from_row, key_columns, rows_with
+from otel_agentic.store.scores import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
+from otel_agentic.store.table import (
+    BOUNDS,
+    Key,
+    Scored,
+    Selection,
+    bounds,
+    from_row,
+    key_columns,
+    parse_json,
+    rows_with,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Threshold
-    from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
 
-#: Scores of the newest conversation revision, even if another evaluation's score is current.
-_SCORES: Final = """
-SELECT m.confidence, {columns}
-FROM conversation_scores s
-JOIN conversations c USING (environment, conversation_id, revision)
-LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
-SEMI JOIN requested USING (environment, conversation_id)
-WHERE s.evaluation_id = $id AND NOT c.superseded
-"""
-_TURNS: Final = """
-SELECT t.environment, t.conversation_id, {columns}
-FROM turn_scores t
+#: Rows of the core scores of the newest conversation revision; or, with `$current`, of the current score.
+_STORED: Final = """
+SELECT
+    environment, conversation_id, revision, s.name, s.turn_index, s.value, s.label, coalesce(s.reason, s.fail_reason),
+    coalesce(s.explanation, ''), s.details, s.case_turn_index, {columns}
+FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 SEMI JOIN requested USING (environment, conversation_id)
-WHERE t.evaluation_id = $id AND NOT c.superseded
-ORDER BY t.turn_index
-"""
+WHERE s.evaluation_id = $id AND NOT CASE WHEN $current THEN s.superseded ELSE c.superseded END
+    AND (s.name IN ('agentic.conversation', 'agentic.tool.overall') OR (s.name = 'agentic.answer' AND s.target = 'turn'))
+ORDER BY s.turn_index
+""".replace("{columns}", ", ".join(f"s.{name}" for name in (*CONVERSATION_COLUMNS, *DIMENSIONS)))
 _MODEL: Final = """
 SELECT model FROM judge_calls
 WHERE judge = $judge AND judge_version = $version AND model IS NOT NULL
@@ -81,104 +86,96 @@ def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
     return {(row[0], row[1]): from_row(Origin, row[2:]) for row in con.execute(_ORIGINS, bounds(selection)).fetchall()}
 
 
-def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> dict[Key, ConversationScore]:
-    """Return the scores of some conversations under an evaluation, with their turns and without their tools.
+class _Stored:
+    """A row of a core score. `columns` and `details` contain further fields of its class."""
 
-    Conversations whose newest revision has no such score are omitted.
-    """
-    requested, evaluation = key_columns(keys), {"id": evaluation_id}
-    turns: dict[Key, list[TurnScore]] = {}
-    columns = TURN_SCORE_ROW.select(con, "t")
-    for environment, conversation_id, *values in rows_with(con, requested, _TURNS.format(columns=columns), evaluation):
-        turns.setdefault((environment, conversation_id), []).append(TURN_SCORE_ROW.build(values))
-    columns = CONVERSATION_SCORE_ROW.select(con, "s")
-    scores: dict[Key, ConversationScore] = {}
-    for confidence, *values in rows_with(con, requested, _SCORES.format(columns=columns), evaluation):
-        key = (values[0], values[1])
-        scores[key] = CONVERSATION_SCORE_ROW.build(
-            values, match_confidence=confidence, turns=tuple(turns.get(key, ())), tools=()
+    def __init__(self, row: Sequence[Any]) -> None:
+        """Read a row of `_STORED`."""
+        self.key: Key = (row[0], row[1])
+        (self.revision, self.name, self.turn_index, self.value, self.label, self.reason, self.explanation) = row[2:9]
+        self.details: Mapping[str, Any] = parse_json(row[9]) or {}
+        self.case_turn_index = row[10]
+        self.columns = dict(zip((*CONVERSATION_COLUMNS, *DIMENSIONS), row[11:], strict=True))
+
+    def turn_score(self) -> TurnScore:
+        """Return the score of a turn from the row of its answer."""
+        return TurnScore(
+            turn_index=self.turn_index,
+            case_turn_index=self.case_turn_index,
+            outcome=self.columns["computed_outcome"],
+            reason=self.columns["computed_reason"],
+            answer_score=self.details.get("answer_score", self.value),
+            answer_outcome=self.label,
+            answer_reason=self.reason,
+            tool_outcome=self.details.get("tool_outcome"),
+            explanation=self.explanation,
         )
-    return scores
+
+    def tool_score(self) -> ToolScore:
+        """Return the score of an expectation, without its faults."""
+        dimensions = {name: self.columns[name] for name in DIMENSIONS}
+        return ToolScore(self.turn_index, self.label, self.reason, self.value, dimensions, faults=())
+
+    def conversation_score(self, turns: Iterable[TurnScore], tools: Iterable[ToolScore]) -> ConversationScore:
+        """Return the score of a conversation from its row, and the scores of its turns and expectations."""
+        fields: dict[str, Any] = {name: self.details.get(name) for name in CONVERSATION_DETAILS}
+        fields |= {name: self.columns[name] for name in CONVERSATION_COLUMNS}
+        fields["missing_outputs"] = tuple(fields["missing_outputs"] or ())
+        reasons = self.details.get("reasons", {})
+        criteria = self.details.get("criteria", {}).items()
+        return ConversationScore(
+            environment=self.key[0],
+            conversation_id=self.key[1],
+            revision=self.revision,
+            outcome=self.label,
+            reason=self.reason,
+            explanation=self.explanation,
+            turns=tuple(turns),
+            tools=tuple(tools),
+            criteria=tuple(CriterionScore(name, outcome, reasons.get(name)) for name, outcome in criteria),
+            **fields,
+        )
+
+
+def stored_scores(
+    con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key], *, current: bool = False
+) -> dict[Key, ConversationScore]:
+    """Return the scores of some conversations under an evaluation, without faults of tools.
+
+    Args:
+        con: a connection.
+        evaluation_id: the evaluation.
+        keys: the conversations; those without such a score are omitted.
+        current: the current score; otherwise that of the newest revision, even if another evaluation's is current.
+    """
+    stored: dict[Key, dict[str, list[_Stored]]] = {}
+    for row in map(_Stored, rows_with(con, key_columns(keys), _STORED, {"id": evaluation_id, "current": current})):
+        parts = stored.setdefault(row.key, {CONVERSATION: [], ANSWER: [], TOOLS: []})
+        parts[row.name].append(row)
+    return {
+        key: parts[CONVERSATION][0].conversation_score(
+            [row.turn_score() for row in parts[ANSWER]], [row.tool_score() for row in parts[TOOLS]]
+        )
+        for key, parts in stored.items()
+    }
+
+
+def with_faults(stored: ConversationScore, computed: ConversationScore) -> ConversationScore:
+    """Return a stored score with the faults of the same score, computed again."""
+    by_turn = {tools.turn_index: tools for tools in stored.tools}
+    tools = [
+        score._replace(outcome=old.outcome, reason=old.reason, overall=old.overall, dimensions=old.dimensions)
+        if (old := by_turn.get(score.turn_index))
+        else score
+        for score in computed.tools
+    ]
+    return replace(stored, tools=tuple(tools), criteria=computed.criteria, annotated=computed.annotated)
 
 
 def newest_model(con: DuckDBPyConnection, judge: str, version: str) -> str | None:
     """Return the model that last answered for a version of a judge, or None."""
     rows = con.execute(_MODEL, {"judge": judge, "version": version}).fetchall()
     return str(rows[0][0]) if rows else None
-
-
-_OF_CONVERSATION: Final = (
-    "outcome", "reason", "outcome_source", "computed_outcome", "computed_reason", "answer_outcome", "tool_outcome",
-    "both_outcome", "explanation", "known_failure",
-)  # fmt: skip
-_OF_TURN: Final = (
-    "outcome", "reason", "answer_score", "answer_outcome", "answer_reason", "tool_outcome", "explanation",
-)  # fmt: skip
-_OF_TOOLS: Final = ("outcome", "reason", "overall", *DIMENSIONS)
-_FROM: Final = """
-FROM {table} t
-SEMI JOIN requested USING (environment, conversation_id)
-SEMI JOIN (
-    SELECT * FROM conversation_scores WHERE evaluation_id = $id AND NOT superseded
-) s USING (evaluation_id, environment, conversation_id, revision)
-"""
-
-
-def _sql(table: str, *names: str) -> str:
-    return f"SELECT {', '.join(('environment', 'conversation_id', *names))} {_FROM.format(table=table)}"
-
-
-_STORED_CONVERSATIONS: Final = _sql("conversation_scores", *_OF_CONVERSATION)
-_STORED_TURNS: Final = _sql("turn_scores", "turn_index", *_OF_TURN)
-_STORED_TOOLS: Final = _sql("tool_scores", "turn_index", *_OF_TOOLS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredOutcomes:
-    """The outcomes of a stored score; turns and tools by index of the turn, None for the whole conversation."""
-
-    conversation: tuple[Any, ...]
-    turns: Mapping[int, tuple[Any, ...]]
-    tools: Mapping[int | None, tuple[Any, ...]]
-
-    def applied_to(self, score: ConversationScore) -> ConversationScore:
-        """Return a recomputed score with the stored outcomes, but with the computed faults."""
-        return replace(
-            score,
-            **dict(zip(_OF_CONVERSATION, self.conversation, strict=True)),
-            turns=tuple(self._turn(turn) for turn in score.turns),
-            tools=tuple(self._tools(tools) for tools in score.tools),
-        )
-
-    def _turn(self, turn: TurnScore) -> TurnScore:
-        stored = self.turns.get(turn.turn_index)
-        return turn if stored is None else replace(turn, **dict(zip(_OF_TURN, stored, strict=True)))
-
-    def _tools(self, tools: ToolScore) -> ToolScore:
-        stored = self.tools.get(tools.turn_index)
-        if stored is None:
-            return tools
-        outcome, reason, overall, *dimensions = stored
-        values = dict(zip(DIMENSIONS, dimensions, strict=True))
-        return tools._replace(outcome=outcome, reason=reason, overall=overall, dimensions=values)
-
-
-def stored_outcomes(con: DuckDBPyConnection, evaluation_id: str, keys: Collection[Key]) -> dict[Key, StoredOutcomes]:
-    """Return the newest stored outcomes of some conversations under an evaluation."""
-    requested, parameters = key_columns(keys), {"id": evaluation_id}
-    parts: dict[str, dict[Key, dict[Any, tuple[Any, ...]]]] = {}
-    for sql in (_STORED_TURNS, _STORED_TOOLS):
-        by_key = parts.setdefault(sql, {})
-        for environment, conversation_id, index, *stored in rows_with(con, requested, sql, parameters):
-            by_key.setdefault((environment, conversation_id), {})[index] = tuple(stored)
-    return {
-        (row[0], row[1]): StoredOutcomes(
-            conversation=row[2:],
-            turns=parts[_STORED_TURNS].get((row[0], row[1]), {}),
-            tools=parts[_STORED_TOOLS].get((row[0], row[1]), {}),
-        )
-        for row in rows_with(con, requested, _STORED_CONVERSATIONS, parameters)
-    }
 
 
 _METRIC_ROWS: Final = f"""
@@ -342,46 +339,38 @@ SELECT
     s.position, s.tool_name, s.parameter
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE s.name IN (SELECT unnest($names)) AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+SEMI JOIN requested USING (environment, conversation_id)
+WHERE s.name IN (SELECT unnest($names)) AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded
     AND NOT (s.name = 'agentic.answer' AND s.target = 'turn')
 ORDER BY ALL
 """  # noqa: S608 — a constant of our own
 
 
 def scores_by_conversation(
-    con: DuckDBPyConnection, selection: Selection, names: Sequence[str]
+    con: DuckDBPyConnection, keys: Iterable[Key], names: Sequence[str]
 ) -> dict[Key, list[MetricScore]]:
-    """Return the newest scores of some metrics (full names), without explanations, by conversation.
+    """Return the newest scores of some metrics (full names), without explanations, of each conversation that has one.
 
     `agentic.answer` is the score of the conversation's criterion, not those of its turns.
     """
     scores: dict[Key, list[MetricScore]] = {}
-    for environment, conversation_id, *fields in con.execute(
-        _BY_CONVERSATION, {"names": list(names), **bounds(selection)}
-    ).fetchall():
+    for environment, conversation_id, *fields in rows_with(
+        con, key_columns(keys), _BY_CONVERSATION, {"names": list(names)}
+    ):
         scores.setdefault((environment, conversation_id), []).append(_score(fields))
     return scores
 
 
-#: Newest scores of closed conversations under an evaluation in which the judge failed or was not asked.
+#: Closed conversations whose newest score under an evaluation has a part for which the judge failed or was not asked.
 _UNSETTLED: Final = f"""
-WITH open AS (
-    SELECT evaluation_id, environment, conversation_id, revision FROM turn_scores
-    WHERE evaluation_id = $id
-        AND (reason IN (SELECT unnest($open)) OR answer_reason IN (SELECT unnest($open)))
-    UNION
-    SELECT evaluation_id, environment, conversation_id, revision FROM tool_scores
-    WHERE evaluation_id = $id AND reason IN (SELECT unnest($open))
-    UNION
-    SELECT evaluation_id, environment, conversation_id, revision FROM conversation_scores
-    WHERE evaluation_id = $id
-        AND (reason IN (SELECT unnest($open)) OR computed_reason IN (SELECT unnest($open)))
-)
 SELECT c.environment, c.conversation_id
 FROM conversations c
-JOIN conversation_scores s USING (environment, conversation_id, revision)
-SEMI JOIN open USING (evaluation_id, environment, conversation_id, revision)
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluation_id = $id AND {BOUNDS}
+SEMI JOIN (
+    SELECT environment, conversation_id, revision FROM scores
+    WHERE evaluation_id = $id AND NOT superseded
+        AND (reason IN (SELECT unnest($open)) OR computed_reason IN (SELECT unnest($open)))
+) s USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 #: Fields of a score that are compared with the stored one, in addition to those of its turns and tool expectations.
@@ -408,23 +397,58 @@ def changed_scores(
         scored: the new scores.
         again: the conversations whose scores were open before.
     """
-    stored = stored_outcomes(con, evaluation_id, again)
-    return [item for item in scored if not _is_stored(item.score, stored.get(item.conversation.key))]
-
-
-def _is_stored(score: ConversationScore, stored: StoredOutcomes | None) -> bool:
-    """Return whether the stored outcomes are those of a score."""
-    return (
-        stored is not None
-        and stored.turns.keys() == {turn.turn_index for turn in score.turns}
-        and stored.tools.keys() == {tools.turn_index for tools in score.tools}
-        and _content(stored.applied_to(score)) == _content(score)
-    )
+    stored = stored_scores(con, evaluation_id, again, current=True)
+    contents = {key: _content(score) for key, score in stored.items()}
+    return [item for item in scored if contents.get(item.conversation.key) != _content(item.score)]
 
 
 def _content(score: ConversationScore) -> tuple[Any, ...]:
-    return (
-        [getattr(score, name) for name in _COMPARED],
-        [(turn.outcome, turn.reason, turn.answer_score) for turn in score.turns],
-        [(tools.outcome, tools.reason, tools.overall) for tools in score.tools],
-    )
+    """Return the fields that are compared with a stored score."""
+    tools = {tools.turn_index: (tools.outcome, tools.reason, tools.overall) for tools in score.tools}
+    turns = {turn.turn_index: (turn.outcome, turn.reason, turn.answer_score) for turn in score.turns}
+    return ([getattr(score, name) for name in _COMPARED], turns, tools)
+
+
+#: The mean of each metric, the share of each of its labels, and the size of each conversation: one row per number.
+_NUMBERS: Final = f"""
+WITH selected AS (
+    SELECT c.* FROM conversations c WHERE NOT c.superseded AND {BOUNDS}
+), current_scores AS (
+    SELECT s.environment, s.conversation_id, s.name, s.value, nullif(s.label, 'not_evaluated') AS label
+    FROM scores s
+    SEMI JOIN selected USING (environment, conversation_id, revision)
+    WHERE s.name IN (SELECT unnest($names)) AND s.{IN_EVALUATION} AND NOT s.superseded
+)
+SELECT environment, conversation_id, name, NULL AS label, avg(value) AS number FROM current_scores
+WHERE value IS NOT NULL GROUP BY ALL
+UNION ALL
+SELECT environment, conversation_id, name, label, count(*) / sum(count(*)) OVER (
+    PARTITION BY environment, conversation_id, name
+) FROM current_scores
+WHERE label IS NOT NULL GROUP BY environment, conversation_id, name, label
+UNION ALL
+SELECT environment, conversation_id, 'turns', NULL, turn_count FROM selected
+UNION ALL
+SELECT environment, conversation_id, 'calls', NULL, call_count FROM selected
+UNION ALL
+SELECT environment, conversation_id, 'seconds', NULL, (epoch_ns(ended_at) - epoch_ns(started_at)) / 1e9 FROM selected
+ORDER BY ALL
+"""  # noqa: S608 — a constant of our own
+
+
+#: A metric, or the size of a conversation, by name; and a label of the metric, or None for its mean value.
+NumberName = tuple[str, str | None]
+
+
+def numbers_by_conversation(
+    con: DuckDBPyConnection, selection: Selection, names: Sequence[str]
+) -> dict[Key, dict[NumberName, float]]:
+    """Return the mean of some metrics, the share of each of their labels, and the size of each conversation.
+
+    A label that does not occur in a conversation is absent, not 0.
+    """
+    numbers: dict[Key, dict[NumberName, float]] = {}
+    parameters = {"names": list(names), **bounds(selection)}
+    for environment, conversation_id, name, label, number in con.execute(_NUMBERS, parameters).fetchall():
+        numbers.setdefault((environment, conversation_id), {})[name, label] = float(number)
+    return numbers
