@@ -117,18 +117,18 @@ def _small_chat(builder: _RequestBuilder, texts: _Texts, number: int) -> None:
         wish = {"role": "assistant", "parts": [call]}
         response = {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": result}]}
         history.append({"role": "user", "parts": [{"type": "text", "content": query}]})
-        said = {"role": "assistant", "parts": [{"type": "text", "content": answer}]}
+        reply = {"role": "assistant", "parts": [{"type": "text", "content": answer}]}
         spans: list[tuple[str, dict[str, Any]]] = [
             ("invoke_agent clerk", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "clerk",
                                     "gen_ai.conversation.id": f"chat-{number}"}),
             ("chat m", _model_call(history, wish)),
             ("execute_tool look_up", _tool_call("look_up", call_id, arguments, result)),
-            ("chat m", _model_call([*history, wish, response], said)),
+            ("chat m", _model_call([*history, wish, response], reply)),
         ]  # fmt: skip
         for index, (name, attributes) in enumerate(spans):
             at_ns = began_ns + (turn * len(spans) + index) * _SECOND_NS // 100
             builder.add(trace_id, index, name, (at_ns, at_ns + _SECOND_NS // 200), attributes)
-        history += [wish, response, said]
+        history += [wish, response, reply]
 
 
 def _model_call(messages: Sequence[Mapping[str, Any]], output: Mapping[str, Any]) -> dict[str, Any]:

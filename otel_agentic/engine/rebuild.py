@@ -189,7 +189,7 @@ class Rebuilder:
         return self._not_rebuilt
 
     def refresh(self) -> None:
-        """Forget what is in memory, because another part of the process has deleted spans or `not_rebuilt` items."""
+        """Discard the segments and failures in memory, because another part of the process has deleted spans or `not_rebuilt` items."""
         self._segments.clear()
         self._not_rebuilt = None
 
@@ -492,7 +492,7 @@ def complete_in(ids: AbstractSet[Key], linked: Iterable[Linked]) -> list[Linked]
 
 
 def _reason(linked: Linked, current: Current | None) -> ClosedBy | None:
-    """Return why a conversation that has not become idle is closed; a closed one does not reopen."""
+    """Return the reason for which a conversation that has not become idle is closed; a closed one does not reopen."""
     if has_end_mark(linked):
         return "end_mark"
     return "idle" if current is not None and current.closed else None

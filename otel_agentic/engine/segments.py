@@ -87,9 +87,9 @@ class SegmentReader:
     def _read(self, trace_ids: Collection[str]) -> ReadTraces:
         outdated: set[str] = set()
         with self._lock:
-            kept = [self._entries[trace_id] for trace_id in trace_ids if trace_id in self._entries]
+            known = [self._entries[trace_id] for trace_id in trace_ids if trace_id in self._entries]
             missing = [trace_id for trace_id in trace_ids if trace_id not in self._entries]
-            self._outdated.append(outdated)  # before the store is read: what is committed from now on is not in it
+            self._outdated.append(outdated)  # before the store is read: later commits are not in it
         try:
             read_ns = self._store.clock()
             loaded, arrivals = self._load(missing, read_ns)
@@ -98,7 +98,7 @@ class SegmentReader:
         finally:
             with self._lock:
                 self._outdated = [traces for traces in self._outdated if traces is not outdated]
-        entries = [*kept, *loaded.values()]
+        entries = [*known, *loaded.values()]
         return ReadTraces(
             segments=[segment for entry in entries for segment in entry.segments],
             read_ns=min((entry.read_ns for entry in entries), default=read_ns),

@@ -89,11 +89,11 @@ def test_memory_changes_no_conversation(engine: Engine, max_bytes: int) -> None:
             spans = talk(f"c-{number}", start=number).spans
             engine.store.accept(batch(*(spans[: len(spans) // 2] if part == 0 else spans[len(spans) // 2 :])))
         rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: None)
-    kept = rows(engine, CONTENT)
-    assert 8 == len(kept)
+    content = rows(engine, CONTENT)
+    assert 8 == len(content)
     fresh, _ = rebuilder_of(engine)
     fresh.rebuild(fresh.read({span.trace_id for number in range(4) for span in talk(f"c-{number}", start=number).spans}), lambda _: None)  # fmt: skip
-    assert kept == rows(engine, CONTENT)
+    assert content == rows(engine, CONTENT)
 
 
 def test_closing_changes_what_a_rebuild_would_change(engine: Engine) -> None:
