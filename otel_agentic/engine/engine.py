@@ -23,6 +23,7 @@ from uuid import uuid4
 from otel_agentic import plugins
 from otel_agentic.dialects import Reader
 from otel_agentic.engine.rebuild import Rebuilder
+from otel_agentic.engine.segments import SegmentReader
 from otel_agentic.errors import BadInputError, OverloadedError, UsageError
 from otel_agentic.evaluation.run import EvaluationListener, EvaluationRunner
 from otel_agentic.stats import Estimator, headline_estimator, shown_estimators
@@ -366,7 +367,8 @@ class Engine:
             redaction=settings.redaction,
             on_commit=listener.committed,
         )
-        self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations, on_late=listener.late_spans)
+        self.segments = SegmentReader(self.store, self.reader)
+        self.rebuilder = Rebuilder(self.store, self.segments, settings.conversations, on_late=listener.late_spans)
         self.uploads = Uploads(self)
         self.runner = EvaluationRunner(
             self.store,

@@ -414,8 +414,8 @@ class _PendingPart:
 class PooledRebuilder(Rebuilder):
     """Keeps the conversation tables consistent with the spans at the end of the input; see `Rebuilder`."""
 
-    def __init__(self, store: Store, reader: Reader, settings: Settings, pool: WorkerPool) -> None:
-        super().__init__(store, reader, settings.conversations)
+    def __init__(self, engine: Engine, pool: WorkerPool) -> None:
+        super().__init__(engine.store, engine.segments, engine.settings.conversations)
         self._pool = pool
         self._ready: dict[Key, Conversation] = {}
 
@@ -538,7 +538,7 @@ class PooledRebuilder(Rebuilder):
 
 def rebuilder_over(engine: Engine, pool: WorkerPool | None) -> Rebuilder:
     """Return the rebuilder of an engine, or one with worker processes, which closes every conversation it rebuilds."""
-    return engine.rebuilder if pool is None else PooledRebuilder(engine.store, engine.reader, engine.settings, pool)
+    return engine.rebuilder if pool is None else PooledRebuilder(engine, pool)
 
 
 def read_rows(resources: WorkerResources, rows: TraceRows) -> list[Segment]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -16,7 +16,6 @@ from otel_agentic.conversations import (
     has_end_mark,
     idle_limit_ns,
     link_segments,
-    read_segments,
 )
 from otel_agentic.conversations.identity import names_before
 from otel_agentic.errors import OtelAgenticError
@@ -24,6 +23,7 @@ from otel_agentic.store import links
 from otel_agentic.store.conversations import (
     Built,
     Current,
+    close_conversations,
     content_hash,
     current_revisions,
     removed_keys,
@@ -33,15 +33,15 @@ from otel_agentic.store.conversations import (
     supersede,
 )
 from otel_agentic.store.links import Families, Item, NotRebuilt, delete_not_rebuilt, load_not_rebuilt, save_not_rebuilt
-from otel_agentic.store.spans import Arrival, load_traces
 
 if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations import Segment
     from otel_agentic.conversations.model import ClosedBy, Conversation
-    from otel_agentic.dialects.base import Reader
+    from otel_agentic.engine.segments import SegmentReader
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
+    from otel_agentic.store.spans import Arrival
     from otel_agentic.store.table import Key
 
 
@@ -150,7 +150,7 @@ class Rebuilder:
     def __init__(
         self,
         store: Store,
-        reader: Reader,
+        segments: SegmentReader,
         settings: ConversationSettings,
         on_late: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -158,12 +158,12 @@ class Rebuilder:
 
         Args:
             store: holds spans and conversations.
-            reader: reads spans.
+            segments: reads the traces of the store.
             settings: how spans become conversations.
             on_late: called with the number of spans that arrived after their conversation was removed.
         """
         self._store = store
-        self._reader = reader
+        self._segments = segments
         self._settings = settings
         self._on_late = on_late
         self._not_rebuilt: dict[Item, NotRebuilt] | None = None
@@ -171,7 +171,9 @@ class Rebuilder:
     def pending(self) -> list[str]:
         """Return the traces with arrivals since they were last read, in order of arrival."""
         with self._store.read() as con:
-            return links.pending_traces(con)
+            pending = links.pending_traces(con)
+        self._segments.discard(pending)  # an import commits spans without the writer's notice
+        return pending
 
     def unbuilt(self) -> AffectedItems:
         """Return the items that an earlier process read but did not rebuild before it was killed."""
@@ -187,7 +189,8 @@ class Rebuilder:
         return self._not_rebuilt
 
     def refresh(self) -> None:
-        """Reload `not_rebuilt` on the next access, because another part of the process has deleted some items."""
+        """Discard the segments and failures in memory, because another part of the process has deleted spans or `not_rebuilt` items."""
+        self._segments.clear()
         self._not_rebuilt = None
 
     def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> AffectedItems:
@@ -236,6 +239,35 @@ class Rebuilder:
                 total += part
             progress(len(keys))
         return replace(total, left_out=(*touched.left_out, *total.left_out, *self._record_failures(failures)))
+
+    def close(self, keys: AbstractSet[Key], arrived: Container[str]) -> RebuildResult:
+        """Close open conversations that are rebuilt already, without reading them again; only `closed_by` changes.
+
+        Args:
+            keys: the conversations. Those without a trace, with an arrived one, or whose last rebuild failed stay open
+                and must be rebuilt.
+            arrived: traces with arrivals that were not read yet.
+        """
+        with self._store.read() as con:
+            traces = links.traces_of(con, keys - self.not_rebuilt.keys())
+        unchanged = [key for key, own in traces.items() if not any(trace_id in arrived for trace_id in own)]
+        closed = self._store.write(lambda con: close_conversations(con, unchanged)) if unchanged else []
+        self._segments.discard(trace_id for key in unchanged for trace_id in traces[key])
+        return RebuildResult(
+            saved=tuple(
+                SavedRevision(
+                    key=item.key,
+                    revision=item.revision,
+                    closed_by="idle",
+                    ended_ns=item.ended_ns,
+                    has_id=item.has_id,
+                    turn_count=item.turn_count,
+                    call_count=item.call_count,
+                    traces=traces[item.key],
+                )
+                for item in closed
+            )
+        )
 
     def _in_parts(
         self, items: Sequence[ItemT], work: Callable[[Sequence[ItemT]], R], failures: list[NotRebuilt]
@@ -303,9 +335,8 @@ class Rebuilder:
     def _read_chunk(self, trace_ids: Sequence[str]) -> AffectedItems:
         with self._store.read() as con:
             before = links.conversations_of(con, trace_ids)
-            stored = load_traces(con, trace_ids)
-        segments = read_segments(stored.spans, stored.logs, self._reader)
-        return self._save_read(trace_ids, before, segments, stored.arrivals)
+        traces = self._segments.read_arrived(trace_ids)
+        return self._save_read(trace_ids, before, traces.segments, traces.arrivals)
 
     def _save_read(
         self,
@@ -334,13 +365,12 @@ class Rebuilder:
     def _rebuild_part(
         self, named: Sequence[Key], loose: Sequence[str], closed_by: Callable[[Key], ClosedBy | None]
     ) -> RebuildResult:
-        now_ns = self._store.clock()  # read first: later arrivals are not part of this view
         with self._store.read() as con:
-            view, traces = self._in_view(con, named, loose)
-            stored = load_traces(con, traces)
-        segments = read_segments(stored.spans, stored.logs, self._reader)
-        linked = self._link(segments, view)
-        return self._save(linked, view.keys - {_key(conversation) for conversation in linked}, closed_by, now_ns)
+            view, trace_ids = self._in_view(con, named, loose)
+        traces = self._segments.read_to_rebuild(trace_ids)
+        linked = self._link(traces.segments, view)
+        dissolved = view.keys - {_key(conversation) for conversation in linked}
+        return self._save(linked, dissolved, closed_by, traces.read_ns)
 
     def _link(self, segments: Sequence[Segment], view: Families) -> list[Linked]:
         """Return the conversations of segments that are completely in view."""
@@ -400,12 +430,12 @@ class Rebuilder:
         built = []
         failures = []
         late: dict[str, int] = {}
+        closed_traces: set[str] = set()
         for conversation in linked:
             key = _key(conversation)
             current = before.get(key)
-            reason = closed_by(key) or ("end_mark" if has_end_mark(conversation) else None)
-            if reason is None and current is not None and current.closed:
-                reason = "idle"  # a closed conversation does not reopen: late spans create the next closed revision
+            reason = closed_by(key) or _reason(conversation, current)
+            closed_traces |= _traces(conversation) if reason is not None else set()
             try:
                 revised = _revise(self._assemble(conversation, reason), current)
             except Exception as error:  # noqa: BLE001 — recorded; the other conversations must not be blocked
@@ -432,11 +462,11 @@ class Rebuilder:
             save_conversations(con, built, now_ns)
 
         self._store.write(write)
+        self._segments.discard(closed_traces)
         left_out = self._record_failures(failures)
         if self.not_rebuilt:
-            parts = (part for conversation in linked for part in (*conversation.segments, *conversation.echoes))
             rebuilt = {*dissolved, *map(_key, linked)} - {failure.item for failure in failures}
-            self._clear_failures({*rebuilt, *(part.trace_id for part in parts)})
+            self._clear_failures(rebuilt.union(*map(_traces, linked)))
         with self._store.read() as con:
             late_spans = links.spans_since(con, late)
         return RebuildResult(
@@ -459,6 +489,17 @@ def complete_in(ids: AbstractSet[Key], linked: Iterable[Linked]) -> list[Linked]
         linked: the conversations of the traces in view.
     """
     return [item for item in linked if item.explicit_id is None or (item.environment, item.explicit_id) in ids]
+
+
+def _reason(linked: Linked, current: Current | None) -> ClosedBy | None:
+    """Return the reason for which a conversation that has not become idle is closed; a closed one does not reopen."""
+    if has_end_mark(linked):
+        return "end_mark"
+    return "idle" if current is not None and current.closed else None
+
+
+def _traces(linked: Linked) -> set[str]:
+    return {segment.trace_id for segment in (*linked.segments, *linked.echoes)}
 
 
 def _revise(fresh: Conversation, current: Current | None) -> Conversation | None:

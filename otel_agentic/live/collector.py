@@ -200,8 +200,10 @@ class Assembler(BackgroundLoop):
         )
         if not (closing or quiet or loose):
             return RebuildResult()
-        touched = AffectedItems(keys=frozenset(closing | quiet), loose_traces=frozenset(loose))
-        rebuilt = self._engine.rebuilder.rebuild(touched, lambda key: _idle(key, closing))
+        closed = self._close_rebuilt({key for key in closing if not self._open[key].fresh})
+        keys = closing.union(quiet).difference(saved.key for saved in closed.saved)
+        touched = AffectedItems(keys=frozenset(keys), loose_traces=frozenset(loose))
+        rebuilt = closed + self._engine.rebuilder.rebuild(touched, lambda key: _idle(key, closing))
         for key in closing:
             self._open.pop(key, None)
         for key in quiet - closing:
@@ -210,6 +212,12 @@ class Assembler(BackgroundLoop):
             self._loose.pop(trace_id, None)
         self._update_open(rebuilt, loose, now_ns)
         return rebuilt
+
+    def _close_rebuilt(self, keys: AbstractSet[Key]) -> RebuildResult:
+        """Close conversations of which nothing arrived since they were rebuilt."""
+        if not keys or self._overflowed:
+            return RebuildResult()
+        return self._engine.rebuilder.close(keys, self._arrived)
 
     def _update_open(self, rebuilt: RebuildResult, loose: dict[str, int], now_ns: int) -> None:
         """Update the open conversations, including those that traces without an id now belong to."""

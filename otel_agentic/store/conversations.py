@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
@@ -93,6 +93,11 @@ _SUPERSEDE: Final = """
 UPDATE conversations c SET superseded = true FROM requested w
 WHERE c.environment = w.environment AND c.conversation_id = w.conversation_id AND NOT c.superseded
 """
+_CLOSE: Final = """
+UPDATE conversations c SET closed_by = 'idle' FROM requested w
+WHERE c.environment = w.environment AND c.conversation_id = w.conversation_id AND NOT c.superseded AND c.closed_by IS NULL
+RETURNING c.environment, c.conversation_id, revision, epoch_ns(ended_at), link_method = 'explicit', turn_count, call_count
+"""
 _KNOWN_REVISIONS: Final = """
 SELECT count(*), count(*) FILTER (c.revision = w.revision)
 FROM conversations c JOIN requested w USING (environment, conversation_id)
@@ -171,6 +176,17 @@ class Built:
     conversation: Conversation
     ambiguous_link: bool
     possible_reuse: bool = False
+
+
+class ClosedConversation(NamedTuple):
+    """A conversation that was closed without another change; see the table's columns."""
+
+    key: Key
+    revision: int
+    ended_ns: int
+    has_id: bool
+    turn_count: int
+    call_count: int
 
 
 def content_hash(conversation: Conversation) -> str:
@@ -270,6 +286,14 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
     Table(con, "conversations").insert(con, columns)
     Table(con, "turns").insert(con, _turn_columns(con, conversations))
     Table(con, "tool_calls").insert(con, _call_columns(con, conversations))
+
+
+def close_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[ClosedConversation]:
+    """Close open conversations that have been idle, without another change; return those that were open."""
+    return [
+        ClosedConversation((environment, name), *values)
+        for environment, name, *values in rows_with(con, key_columns(keys), _CLOSE)
+    ]
 
 
 def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:

@@ -57,6 +57,11 @@ SELECT DISTINCT environment, conversation_id
 FROM trace_links
 WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM requested)
 """
+_TRACES: Final = """
+SELECT environment, conversation_id, list(DISTINCT trace_id)
+FROM trace_links SEMI JOIN requested USING (environment, conversation_id)
+GROUP BY environment, conversation_id
+"""
 _FORGET: Final = """
 DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)
 RETURNING trace_id, epoch_ns(received_from), clock_ahead, environment, explicit_id, conversation_id
@@ -244,6 +249,14 @@ def conversations_of(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[K
     return {
         (environment, conversation_id)
         for environment, conversation_id in rows_with(con, _traces(trace_ids), _OF_TRACES)
+    }
+
+
+def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, frozenset[str]]:
+    """Return the traces of conversations; one without a trace is omitted."""
+    return {
+        (environment, conversation_id): frozenset(trace_ids)
+        for environment, conversation_id, trace_ids in rows_with(con, key_columns(keys), _TRACES)
     }
 
 

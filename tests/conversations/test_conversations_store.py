@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from otel_agentic.config import StoreSettings
 from otel_agentic.engine.rebuild import Rebuilder
+from otel_agentic.engine.segments import SegmentReader
 from otel_agentic.store import Store
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries.conversations import all_conversations
@@ -47,7 +48,7 @@ class RebuiltStore:
     def __init__(self, folder: Path) -> None:
         self.clock_ns = NOON_NS
         self._store = Store(StoreSettings(db=folder / f"{next(_FILES)}.duckdb"), READER, clock=self._tick)
-        self._rebuilder = Rebuilder(self._store, READER, SETTINGS)
+        self._rebuilder = Rebuilder(self._store, SegmentReader(self._store, READER), SETTINGS)
 
     def accept(self, *items: Span | LogRecord | SpanBatch) -> None:
         self._store.accept(batch(*items))

@@ -16,6 +16,7 @@ from otel_agentic.commands import Commands
 from otel_agentic.conversations import Conversation, Linked, assemble, link_segments, read_segments
 from otel_agentic.dialects import Reader
 from otel_agentic.engine.rebuild import Rebuilder
+from otel_agentic.engine.segments import SegmentReader
 from otel_agentic.store import links
 from otel_agentic.store.spans import load_traces
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, link_to, scripted_call, span, speak_genai
@@ -225,7 +226,7 @@ def test_an_unforeseen_trace_does_not_hold_up_the_others(engine: Engine, caplog:
     own = engine.settings.conversations
     reader = Stubborn(Reader.from_settings(own)._dialects, own)
     bad = reader.bad = HOTEL[0].trace_id
-    rebuilder = Rebuilder(engine.store, reader, own)
+    rebuilder = Rebuilder(engine.store, SegmentReader(engine.store, reader), own)
     others = [speak_genai(ask_hotel(f"c-{number}"), start_ns=NOON_NS + number * SECOND_NS) for number in range(4)]
     engine.store.accept(batch(*HOTEL, *others))
 
@@ -246,7 +247,7 @@ def stubborn_about(engine: Engine, bad: str) -> tuple[Rebuilder, Stubborn]:
     own = engine.settings.conversations
     reader = Stubborn(Reader.from_settings(own)._dialects, own)
     reader.bad = bad
-    return Rebuilder(engine.store, reader, own), reader
+    return Rebuilder(engine.store, SegmentReader(engine.store, reader), own), reader
 
 
 NOT_REBUILT = "SELECT trace_id, environment, conversation_id, reason, first_at < last_at FROM not_rebuilt"

@@ -10,6 +10,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -88,6 +89,7 @@ _TENS: Final[Mapping[str, int]] = {word: 10 * value for value, word in enumerate
 _WORDED_SCALES: Final[Mapping[str, float]] = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _CURRENCIES: Final = "$€£¥₹"
 
+_WORD_CHARACTERS: Final = re.compile(r"\w+")
 #: A number. It starts at a digit, so that the search skips from number to number; `_BEFORE` reads the prefix
 #: afterwards.
 _NUMBER: Final = re.compile(
@@ -125,6 +127,14 @@ _WORD: Final = re.compile(
 )
 
 
+_NUMBER_NAMES: Final = frozenset({*_TENS, *_WORDED})
+
+
+def _has_word_among(words: AbstractSet[str], text: str) -> bool:
+    """Return whether a text contains one of these words; a pattern of all words would be tried at every position."""
+    return not words.isdisjoint(_WORD_CHARACTERS.findall(text.casefold()))
+
+
 def quantities(text: str) -> Iterator[Quantity]:
     """Yield the numbers of a text, first those in digits, then those in words, each group in order.
 
@@ -133,7 +143,7 @@ def quantities(text: str) -> Iterator[Quantity]:
     """
     for match in _NUMBER.finditer(text):
         yield _quantity(text, match)
-    for match in _WORD.finditer(text):
+    for match in _WORD.finditer(text) if _has_word_among(_NUMBER_NAMES, text) else ():
         yield _worded(match)
 
 
@@ -193,7 +203,6 @@ def _value(digits: str) -> tuple[float, int]:
 
 
 _MONTHS: Final = {name: number for number, names in enumerate(LEXICON["months"], start=1) for name in names.split()}
-_MONTH_BEGINNINGS: Final = tuple({name[:3] for name in _MONTHS})
 _HALF_DAY_MINUTES: Final = 12 * 60
 _DAY_MINUTES: Final = 24 * 60
 
@@ -274,10 +283,7 @@ def days(text: str) -> Iterator[Day]:
     >>> iso.same_as(long)
     True
     """
-    lowered = text.lower()
-    # Most texts name no month: searching for one is cheaper than trying three patterns at every position.
-    worded = any(beginning in lowered for beginning in _MONTH_BEGINNINGS)
-    for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if worded else ())):
+    for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if _has_word_among(_MONTHS.keys(), text) else ())):
         for match in pattern.finditer(text):
             readings = frozenset(reading for reading in _readings(match.groupdict(default="")) if _possible(reading))
             if readings:
@@ -386,7 +392,11 @@ def rival_facts(first: Fact, second: Fact) -> bool:
     return type(first) is type(second) and not same_fact(first, second)
 
 
-_TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"\u201c\u201d\u2018\u2019'<>|*`=]+")
+_SEPARATORS_OF_TOKENS: Final = r"\s,;!?()\[\]{}\"\u201c\u201d\u2018\u2019'<>|*`="
+#: A token with a character that only identifiers have; most words have none, so that they need no further check.
+_TOKEN: Final = re.compile(
+    rf"(?<![^{_SEPARATORS_OF_TOKENS}])[^{_SEPARATORS_OF_TOKENS}\d_@/\\]*+[\d_@/\\][^{_SEPARATORS_OF_TOKENS}]*"
+)
 _TRAILING: Final = ".:-/"
 _REMEMBERED_CHARACTERS: Final = 4000
 _DIGIT: Final = re.compile(r"\d")

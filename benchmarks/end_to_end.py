@@ -1,0 +1,169 @@
+"""Measure the CPU time per span of each stage, from an OTLP request to the point of its window, for several kinds of traffic.
+
+python -m benchmarks.end_to_end                              # all workloads
+python -m benchmarks.end_to_end --workload small --conversations 2000
+python -m benchmarks.end_to_end --workload small --profile FILE   # write a cProfile file of the stages
+
+Each stage calls the parts of the collector as the collector calls them, one after the other in one process. `plain reading`
+decodes the same requests with the protobuf library and parses their JSON attributes; it is measured in the same run. The sum
+is printed as a multiple of it, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from benchmarks.agent_traffic import Workload, captures, growing_histories, small_chats, tau_airline
+from benchmarks.cpu_time import cpu_of
+from otel_agentic.config import Settings
+from otel_agentic.engine.engine import Engine
+from otel_agentic.engine.rebuild import AffectedItems
+from otel_agentic.evaluation.run import EvaluationRequest
+from otel_agentic.evaluation.scope import TruthFile
+from otel_agentic.live.loops import WindowLoop
+from otel_agentic.spans import Limits, SpanBatch, decode_traces
+from otel_agentic.store import links
+from otel_agentic.telemetry import Telemetry
+
+T = TypeVar("T")
+
+#: Traces, or conversations, in one portion of the collector's loops.
+_PORTION: Final = 500
+#: Repetitions of plain reading, of which the smallest counts.
+_ROUNDS: Final = 3
+#: Workloads by name, with their default sizes: conversations, traces or copies.
+_WORKLOADS: Final[dict[str, tuple[Callable[[int], Workload], int]]] = {
+    "small": (small_chats, 1000),
+    "captures": (captures, 5),
+    "tau": (tau_airline, 1),
+    "growing": (growing_histories, 8),
+}
+
+
+def main() -> None:
+    """Measure the workloads, each in an empty store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", choices=_WORKLOADS, action="append", help="all by default")
+    parser.add_argument("--size", type=int, help="conversations (small), copies (captures, tau) or traces (growing)")
+    parser.add_argument("--profile", metavar="FILE", help="write a profile of all stages, readable by pstats")
+    options = parser.parse_args()
+    _run(small_chats(20), cProfile.Profile(), shows=False)  # imports, and the first use of each part
+    profile = cProfile.Profile() if options.profile else None
+    for name in options.workload or _WORKLOADS:
+        workload, size = _WORKLOADS[name]
+        _run(workload(options.size or size), profile)
+    if profile is not None:
+        profile.dump_stats(options.profile)
+
+
+def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = True) -> None:
+    """Measure a workload in a new store, and print the CPU time of each stage."""
+    plain_s = min(cpu_of(workload.plain_reading) for _ in range(_ROUNDS))
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings.model_validate({"store": {"db": Path(folder) / "bench.duckdb"}})
+        with Engine(settings, create=True, collecting=True) as engine:
+            if workload.cases:
+                engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
+            stages = _Stages(engine, workload)
+            times_s: dict[str, float] = {}
+            gc.freeze()  # as `serve` does
+            for name, work in stages.all():
+                with profile or nullcontext():
+                    times_s[name] = cpu_of(work)
+            gc.unfreeze()
+            stages.close()
+            counts = stages.counts()
+    if shows:
+        _show(workload, plain_s, times_s, counts)
+
+
+def _show(workload: Workload, plain_s: float, times_s: dict[str, float], counts: str) -> None:
+    size = sum(map(len, workload.requests)) / workload.spans
+    print(f"\n{workload.name}: {workload.spans:,} spans of {size:,.0f} bytes; {counts}")
+    total_s = sum(times_s.values())
+    for name, spent_s in (("plain reading", plain_s), *times_s.items(), ("sum of the stages", total_s)):
+        print(f"  {name:<34} {spent_s / workload.spans * 1e6:8.1f} us CPU a span   x {spent_s / plain_s:6.1f}")
+    print(f"  nothing falls behind on one core up to {workload.spans / total_s:,.0f} spans/s")
+
+
+class _Stages:
+    """The stages of a collector on an opened store."""
+
+    def __init__(self, engine: Engine, workload: Workload) -> None:
+        self._engine = engine
+        self._requests = workload.requests
+        self._limits = Limits.from_settings(engine.settings.receive)
+        self._telemetry = Telemetry.from_settings(engine.emit, run_id="benchmark", trigger="online")
+        self._windows = WindowLoop(engine, self._telemetry)
+        self._batches: list[SpanBatch] = []
+        self._touched = AffectedItems(keys=frozenset(), loose_traces=frozenset())
+
+    def all(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Yield the name and the work of each stage, in order."""
+        yield "decode", self._decode
+        yield "store and commit", self._store
+        yield "read traces", self._read
+        yield "rebuild when turns are idle", self._rebuild
+        yield "close", self._close
+        yield "match and score", self._score
+        yield "windows", self._windows.refresh
+
+    def close(self) -> None:
+        """Shut down the telemetry."""
+        self._telemetry.shutdown(1.0)
+
+    def counts(self) -> str:
+        """Return the numbers of conversations and scores."""
+        with self._engine.store.read() as con:
+            ((conversations, scores),) = con.execute(
+                "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM scores)"
+            ).fetchall()
+        return f"{conversations:,} conversations, {scores:,} scores"
+
+    def _decode(self) -> None:
+        self._batches = [decode_traces(body, self._limits) for body in self._requests]
+
+    def _store(self) -> None:
+        for batch in self._batches:
+            self._engine.store.accept(batch)
+
+    def _read(self) -> None:
+        rebuilder = self._engine.rebuilder
+        for traces in _portions(rebuilder.pending()):
+            self._touched |= rebuilder.read(traces)
+
+    def _rebuild(self) -> None:
+        nothing = AffectedItems(keys=frozenset(), loose_traces=frozenset())
+        parts = [replace(nothing, keys=frozenset(keys)) for keys in _portions(sorted(self._touched.keys))]
+        parts += [
+            replace(nothing, loose_traces=frozenset(ids)) for ids in _portions(sorted(self._touched.loose_traces))
+        ]
+        for part in parts:
+            self._engine.rebuilder.rebuild(part, lambda _: None)
+
+    def _close(self) -> None:
+        with self._engine.store.read() as con:
+            open_conversations = links.open_conversations(con, self._engine.clock())
+        for portion in _portions(open_conversations):
+            self._engine.rebuilder.close({conversation.key for conversation in portion}, ())
+
+    def _score(self) -> None:
+        runner = self._engine.runner
+        while keys := runner.never_scored().keys:
+            runner.evaluate(runner.truth(), EvaluationRequest(keys=keys[:_PORTION], chosen=runner.chosen))
+
+
+def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _PORTION] for start in range(0, len(items), _PORTION))
+
+
+if __name__ == "__main__":
+    main()
