@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.base import UNKNOWN, Reading
+from otel_agentic.dialects.base import UNKNOWN
 from otel_agentic.dialects.events import (
     AgentEvent,
     AgentRun,
@@ -31,6 +31,7 @@ from otel_agentic.dialects.events import (
 from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
+    from otel_agentic.dialects.base import Reading
     from otel_agentic.spans.model import Span
 
 #: More than one conversation.
@@ -132,44 +133,40 @@ _NAME_AFFIXES: Final = re.compile(
 class Node:
     """One span in its trace, mutable because parents and children are linked both ways.
 
-    `order` numbers the nodes of a trace depth first, siblings by start time. `is_run` is whether an `AgentRun` event
-    counts as a run (see `mark_runs`), `run` is the nearest run above, `holding_call` the nearest tool call above,
-    `holds_run` is whether a run is below, and `same_as` is the node with the merged record of the same call.
+    `event` is the event of the span, and `why` the reason why its dialect was selected. `order` numbers the nodes of a
+    trace depth first, siblings by start time; `at` is the sort key in time, in which the trace id and this order decide
+    between equal times. `is_run` is whether an `AgentRun` event counts as a run (see `mark_runs`), `run` is the nearest
+    run above, `holding_call` the nearest tool call above, `holds_run` is whether a run is below, and `same_as` is the
+    node with the merged record of the same call.
     """
 
-    reading: Reading
+    event: AgentEvent
+    why: str
+    span: Span
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     order: int = 0
+    at: tuple[int, str, int] = (0, "", 0)
     is_run: bool = False
     run: Node | None = None
     holding_call: Node | None = None
     holds_run: bool = False
     same_as: Node | None = None
 
-    @property
-    def event(self) -> AgentEvent:
-        """The event of the span."""
-        return self.reading.event
+    @classmethod
+    def of(cls, reading: Reading) -> Node:
+        """Return the node of a span, without a position."""
+        return cls(event=reading.event, why=reading.why, span=reading.event.header.span)
 
-    @property
-    def span(self) -> Span:
-        """The span itself."""
-        return self.reading.event.header.span
-
-    @property
-    def at(self) -> tuple[int, str, int]:
-        """The sort key in time; the trace id and depth-first order decide between equal times."""
-        return (self.span.start_ns, self.span.trace_id, self.order)
+    def put_at(self, order: int) -> None:
+        """Set the position in the trace."""
+        self.order = order
+        self.at = (self.span.start_ns, self.span.trace_id, order)
 
     def ignore(self, reason: str, *, same_as: Node | None = None) -> None:
         """Ignore the node for a reason; `same_as` is the node with the merged record."""
-        self.reading = replace(self.reading, event=Ignored(header=self.event.header, reason=reason))
+        self.event = Ignored(header=self.event.header, reason=reason)
         self.same_as = same_as
-
-    def replace_event(self, event: AgentEvent) -> None:
-        """Replace the node's event, by the merged record of several spans."""
-        self.reading = replace(self.reading, event=event)
 
     def ancestors(self) -> Iterator[Node]:
         """Yield the nodes above, nearest first."""
@@ -224,7 +221,7 @@ def merge_duplicates(ordered: Sequence[Node]) -> None:
         if isinstance(node.event, ModelCall) and node.event.messages_out:
             fresh = _without_stale(node.event)
             if fresh is not node.event:
-                node.replace_event(fresh)
+                node.event = fresh
     holders = _holders(ordered)
     _merge_nested_model_calls(ordered, holders)
     _merge_nested_tool_calls(ordered, holders)
@@ -267,18 +264,16 @@ def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> No
     summarises = any(isinstance(node.event, Ignored) for node in inner)  # a call around a summary is a summary, too
     if len(succeeded) > 1 or holds_tools or summarises:
         if len(succeeded) == 1 and isinstance(succeeded[0].event, ModelCall) and isinstance(outer.event, ModelCall):
-            succeeded[0].replace_event(_filled(succeeded[0].event, outer.event))
+            succeeded[0].event = _filled(succeeded[0].event, outer.event)
         outer.ignore("summarises the model calls inside it")
         return
     records = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
     merged = merged_model_call(records)
-    outer.replace_event(
-        replace(
-            merged,
-            input_tokens=_all_tries([event.input_tokens for event in records]),
-            output_tokens=_all_tries([event.output_tokens for event in records]),
-            failed_tries=merged.failed_tries + max(failed, 0),
-        )
+    outer.event = replace(
+        merged,
+        input_tokens=_all_tries([event.input_tokens for event in records]),
+        output_tokens=_all_tries([event.output_tokens for event in records]),
+        failed_tries=merged.failed_tries + max(failed, 0),
     )
     for node in inner:
         if isinstance(node.event, ModelCall):
@@ -354,7 +349,7 @@ def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node
             node.ignore("an event of the tool call above it", same_as=holder)
             continue
         if _same_tool_call(outer, inner):
-            holder.replace_event(named_by(outer, inner))
+            holder.event = named_by(outer, inner)
             node.ignore("the same tool call as the span above it", same_as=holder)
             inside[holder].append(inner)
     for holder, records in inside.items():
@@ -362,7 +357,7 @@ def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node
         # If the inner call was retried, its last try counts.
         records.sort(key=lambda event: event.header.span.end_ns, reverse=True)
         completed = next((event for event in records if event.result_captured), records[0])
-        holder.replace_event(with_outcome(holder.event, completed, failed=records[0]))
+        holder.event = with_outcome(holder.event, completed, failed=records[0])
 
 
 def _is_event_of(node: Node, holder: Node) -> bool:
@@ -496,7 +491,7 @@ def drop_repetitions(ordered: Sequence[Node]) -> None:
                 recorded[key][scope][node.order] = record
             continue
         original.scopes.add(scope)
-        original.node.replace_event(_merged_records(original.node.event, node.event))
+        original.node.event = _merged_records(original.node.event, node.event)
         kind = "model" if isinstance(node.event, ModelCall) else "tool"
         node.ignore(f"the same {kind} call as recorded by {original.node.span.scope.name}", same_as=original.node)
 

@@ -375,7 +375,7 @@ def build_tree(readings: Sequence[Reading]) -> list[Node]:
 
     Orphans become roots; a parent cycle is cut at its earliest span. The result does not depend on the order of the readings.
     """
-    nodes = [Node(reading=reading) for reading in readings]
+    nodes = [Node.of(reading) for reading in readings]
     nodes.sort(key=_sibling_order)
     by_id = {node.span.span_id: node for node in nodes}
     for node in nodes:
@@ -389,7 +389,7 @@ def build_tree(readings: Sequence[Reading]) -> list[Node]:
     _settle_ties([below for root in roots for below in root.subtree()])
     ordered = [below for root in roots for below in root.subtree()]
     for order, node in enumerate(ordered):
-        node.order = order
+        node.put_at(order)
     merge_duplicates(ordered)
     drop_repetitions(ordered)
     mark_runs(ordered)

@@ -270,32 +270,40 @@ class Message:
     """One message to or from a model, without parts of other kinds (images).
 
     `reasoning` are the texts of its reasoning parts. They are not compared: histories repeat a message without them.
+    The other fields follow from the parts. They are computed once, because each later model call repeats the message.
+
+    Attributes:
+        text: the text parts, joined by line breaks; None without text parts.
+        redacted: whether some text was removed.
+        requests: the tool calls that the message requests.
+        results: the tool results in it.
     """
 
     role: Role
     parts: tuple[Part, ...]
     reasoning: tuple[str, ...] = field(default=(), compare=False)
+    text: str | None = field(init=False, repr=False, compare=False)
+    redacted: bool = field(init=False, repr=False, compare=False)
+    requests: tuple[CallRequest, ...] = field(init=False, repr=False, compare=False)
+    results: tuple[CallResult, ...] = field(init=False, repr=False, compare=False)
 
-    @property
-    def text(self) -> str | None:
-        """The message's text parts, joined by line breaks; None without text parts."""
-        texts = [part.content for part in self.parts if isinstance(part, Text)]
-        return "\n".join(texts) if texts else None
-
-    @property
-    def redacted(self) -> bool:
-        """Whether some text was removed."""
-        return any(isinstance(part, Redacted) for part in self.parts)
-
-    @property
-    def requests(self) -> tuple[CallRequest, ...]:
-        """The tool calls that this message requests."""
-        return tuple(part for part in self.parts if isinstance(part, CallRequest))
-
-    @property
-    def results(self) -> tuple[CallResult, ...]:
-        """The tool results in this message."""
-        return tuple(part for part in self.parts if isinstance(part, CallResult))
+    def __post_init__(self) -> None:
+        """Compute the fields that follow from the parts."""
+        texts, requests, results, redacted = [], [], [], False
+        for part in self.parts:
+            if isinstance(part, Text):
+                texts.append(part.content)
+            elif isinstance(part, CallRequest):
+                requests.append(part)
+            elif isinstance(part, CallResult):
+                results.append(part)
+            else:
+                redacted = True
+        set_field = object.__setattr__  # the class is immutable
+        set_field(self, "text", "\n".join(texts) if texts else None)
+        set_field(self, "redacted", redacted)
+        set_field(self, "requests", tuple(requests))
+        set_field(self, "results", tuple(results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

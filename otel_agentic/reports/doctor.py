@@ -207,7 +207,7 @@ def _span(node: Node) -> SpanReading:
         "name": node.span.name,
         "scope": node.span.scope.name,
         "dialect": header.dialect,
-        "because_of": node.reading.why,
+        "because_of": node.why,
         "same_as": node.same_as.span.span_id if node.same_as is not None else None,
         "conversation_id": header.conversation_id,
         "agent": node.agent_name,
