@@ -136,8 +136,9 @@ class CommonDialect(TableDialect):
     def __init__(self, settings: ConversationSettings, span: Span) -> None:
         """Bind the settings and the meanings of the span's attribute names."""
         self._keys = common_keys(span.attributes)
-        self.table = replace(self._keys.table, conversation_id=conversation_paths(span, self._keys))
+        self.table = self._keys.table
         super().__init__(settings)
+        self._conversation_keys = (*settings.conversation_id_attributes, *conversation_paths(span, self._keys))
 
     def meaning(self, span: Span) -> str:
         """Return the meaning of the span."""

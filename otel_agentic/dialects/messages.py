@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from json import JSONDecoder
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -106,7 +106,9 @@ def read_part(block: Any) -> Part | None:
 
 def _reasoning(fields: Mapping[str, Any], content: Any) -> tuple[str, ...]:
     """Return the texts of the reasoning parts of a message: blocks of its content, and keys next to it."""
-    reasoning = list(_reasoning_texts([fields.get(key) for key in _REASONING_KEYS], _REASONING_DEPTH))
+    reasoning: list[str] = []
+    if not fields.keys().isdisjoint(_REASONING_KEYS):
+        reasoning += _reasoning_texts([fields.get(key) for key in _REASONING_KEYS], _REASONING_DEPTH)
     for block in content[:_MOST] if isinstance(content, list) else ():
         if isinstance(block, dict) and _is_reasoning(block):
             reasoning += _reasoning_texts(block, _REASONING_DEPTH)
@@ -262,6 +264,22 @@ _SHORT: Final = 2048
 _cached: dict[tuple[bytes, Role], Message | None] = {}
 
 
+class _ReadList(NamedTuple):
+    """A list of messages that was read from JSON text; `start` is the text without its closing bracket."""
+
+    text: str
+    start: str
+    messages: tuple[Message, ...]
+
+
+#: The input lists that were read last: the next model call of a trace mostly repeats one of them and adds messages. The
+#: tuple is replaced and never changed, because several threads read.
+_last_lists: tuple[_ReadList, ...] = ()
+#: Number of these lists (agents that take turns have histories of their own), and their maximum length in characters.
+_MOST_LISTS: Final = 4
+_LONGEST_LIST: Final = 1_000_000
+
+
 def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...] | None:
     """Return the messages of an attribute, event or log body; None when nothing was captured.
 
@@ -269,7 +287,44 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
         value: JSON text or a structured value: a list of messages, one message, `{"messages": […]}`, or plain text.
         default_role: the role of messages without one.
     """
-    content = parsed(value)
+    if default_role == "user" and isinstance(value, str) and value.startswith("["):
+        return _read_list(value)
+    return _read_content(value, parsed(value), default_role)
+
+
+def _read_list(text: str) -> tuple[Message, ...] | None:
+    """Return the messages of an input list in JSON text; if it begins with a list read before, only the rest is parsed."""
+    for known in _last_lists:
+        if not text.startswith(known.start):
+            continue
+        if text == known.text:
+            return known.messages
+        rest = text[len(known.start) :].lstrip()
+        added = parsed(f"[{rest[1:]}") if rest.startswith(",") else None
+        if isinstance(added, list) and len(known.messages) + len(added) <= _MOST:
+            new_messages = tuple(_messages(added, lambda item: _read_cached(item, "user")))
+            messages = known.messages + new_messages
+            if len(new_messages) == len(added):
+                _remember(text, messages)
+            return messages
+    content = parsed(text)
+    listed = _read_content(text, content, "user")
+    # Each item must be a message on its own: reasoning belongs to the next message, which may be the first of the rest.
+    if listed and isinstance(content, list) and len(content) == len(listed) and not isinstance(content[-1], list):
+        _remember(text, listed)
+    return listed
+
+
+def _remember(text: str, messages: tuple[Message, ...]) -> None:
+    """Keep a list for the next one that begins with it."""
+    global _last_lists  # noqa: PLW0603 — a cache
+    if len(text) <= _LONGEST_LIST:
+        read = _ReadList(text, text[: text.rindex("]")].rstrip(), messages)
+        others = [known for known in _last_lists if not text.startswith(known.start)]
+        _last_lists = (read, *others[: _MOST_LISTS - 1])
+
+
+def _read_content(value: Any, content: Any, default_role: Role) -> tuple[Message, ...] | None:
     if content is None:
         return None
     if isinstance(content, dict) and isinstance(content.get("messages"), list):

@@ -198,11 +198,16 @@ def common_keys(attributes: Mapping[str, object]) -> CommonKeys:
     >>> keys.kinds, keys.table.conversation_id, keys.input_keys
     (('acme.span.kind',), ('acme.session_id~',), ('acme.input',))
     """
+    return _keys_of(tuple(attributes))
+
+
+@lru_cache(maxsize=512)  # spans of one kind have attributes of the same names
+def _keys_of(attributes: tuple[str, ...]) -> CommonKeys:
     names = (name for name in attributes if len(name) <= MAX_NAME and _LATER_ITEM.search(name) is None)
     return _keys(tuple(islice(names, _MAX_NAMES)))
 
 
-@lru_cache(maxsize=512)  # spans of one kind have attributes of the same names
+@lru_cache(maxsize=512)  # they may differ only in the number of flattened items
 def _keys(names: tuple[str, ...]) -> CommonKeys:
     own = [name for name in names if not is_foreign(name)]
     names_by_meaning = _names_by_meaning(own)
