@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -70,6 +70,9 @@ class KnownRequests:
         self._known: Counter[Hashable] = Counter()
         self._matched: Counter[Hashable] = Counter()
         self._vague: Counter[str] = Counter()
+        #: The last history if all its requests were known by their ids, and how often each id occurs in it.
+        self._checked: Sequence[events.Message] = ()
+        self._occurrences: Counter[Hashable] = Counter()
 
     def add(self, request: events.CallRequest | None) -> None:
         """Add a request from a response."""
@@ -79,15 +82,10 @@ class KnownRequests:
 
     def unknown_of(self, messages: Sequence[events.Message]) -> Iterator[tuple[int, int, events.CallRequest]]:
         """Yield the unknown requests of a history with their message index and position; from then on they are known."""
-        requests = [
-            (index, position, request)
-            for index, message in enumerate(messages)
-            for position, request in enumerate(message.requests)
-        ]
-        by_id = [[(request.call_id,)] if request.call_id is not None else [] for _, _, request in requests]
-        if self._missing(requests, by_id) and (
-            missing := self._missing(requests, [_keys(item[2]) for item in requests])
-        ):
+        if self._has_known_ids(messages):
+            return
+        requests = _located_requests(messages)
+        if missing := self._missing(requests, [_keys(item[2]) for item in requests], Counter()):
             vague = +self._vague
             for index, position, request in missing:
                 name = folded(request.name)
@@ -97,11 +95,24 @@ class KnownRequests:
                     self._matched.update(_keys(request))
                     yield index, position, request
 
+    def _has_known_ids(self, messages: Sequence[events.Message]) -> bool:
+        """Return whether the ids of all requests of a history are known; a history mostly extends the one checked before."""
+        checked = len(self._checked)
+        if not checked or self._checked != messages[:checked]:
+            checked, self._occurrences = 0, Counter()
+        requests = _located_requests(messages[checked:])
+        by_id: list[list[Hashable]] = [[(request.call_id,)] if request.call_id is not None else [] for _, _, request in requests]
+        all_known = not self._missing(requests, by_id, self._occurrences)
+        self._checked = messages if all_known else ()
+        return all_known
+
     def _missing(
-        self, requests: Sequence[tuple[int, int, events.CallRequest]], keys: Sequence[Sequence[Hashable]]
+        self,
+        requests: Sequence[tuple[int, int, events.CallRequest]],
+        keys: Sequence[Sequence[Hashable]],
+        occurrences: Counter[Hashable],
     ) -> list[tuple[int, int, events.CallRequest]]:
         missing = []
-        occurrences: Counter[Hashable] = Counter()
         for located_request, request_keys in zip(requests, keys, strict=True):
             occurrences.update(request_keys)
             known_key = next((key for key in request_keys if occurrences[key] <= self._known[key]), None)
@@ -111,6 +122,14 @@ class KnownRequests:
                 self._matched[known_key] = occurrences[known_key]
                 self._vague[folded(located_request[2].name)] -= 1
         return missing
+
+
+def _located_requests(messages: Sequence[events.Message]) -> list[tuple[int, int, events.CallRequest]]:
+    return [
+        (index, position, request)
+        for index, message in enumerate(messages)
+        for position, request in enumerate(message.requests)
+    ]
 
 
 def _keys(request: events.CallRequest) -> list[Hashable]:
@@ -372,12 +391,16 @@ def assign_results(calls: Sequence[Call], turn: TurnSpans) -> None:
         holder: _Unassigned(agent_calls) for holder, agent_calls in by_holder.items()
     }
     readers = [node for node in turn.nodes if isinstance(node.event, (events.ModelCall, events.AgentRun))]
+    # The ids of which all calls have a result: later inputs repeat it.
+    complete: dict[Node | None, set[str]] = defaultdict(set)
     for node in sorted(readers, key=lambda node: node.at):
         holder = node.holding_call
-        with_id, without_id = _results_in(node)
+        with_id, without_id = _results_in(node, complete[holder])
         for call_id, results in with_id.items():
             candidates = by_id.get((holder, call_id), [])
             _assign_in_order(_requested_before(candidates, node), results)
+            if all(call.reported is not None for call in candidates):
+                complete[holder].add(call_id)
         if without_id and holder in unassigned:
             unassigned[holder].assign(without_id, node)
 
@@ -441,8 +464,13 @@ def _match(calls: Sequence[Call], results: Sequence[events.CallResult]) -> list[
     return unmatched
 
 
-def _results_in(node: Node) -> tuple[dict[str, list[events.CallResult]], list[events.CallResult]]:
-    """Return the results in a model call's input or a run's output: those with an id by id, and new ones without an id."""
+def _results_in(
+    node: Node, complete: Container[str]
+) -> tuple[dict[str, list[events.CallResult]], list[events.CallResult]]:
+    """Return the results in a model call's input or a run's output: those with an id by id, and new ones without an id.
+
+    Results with one of the `complete` ids are left out.
+    """
     event = node.event
     if isinstance(event, events.ModelCall):
         messages = event.messages_in or ()
@@ -453,7 +481,7 @@ def _results_in(node: Node) -> tuple[dict[str, list[events.CallResult]], list[ev
         new_messages = newest = own_output(event) if isinstance(event, events.AgentRun) and node.is_run else ()
     with_id: dict[str, list[events.CallResult]] = defaultdict(list)
     for result in _results(new_messages):
-        if result.call_id is not None:
+        if result.call_id is not None and result.call_id not in complete:
             with_id[result.call_id].append(result)
     return with_id, [result for result in _results(newest) if result.call_id is None]
 

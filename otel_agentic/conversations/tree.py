@@ -24,7 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.merge import Node, drop_repetitions, folded, merge_duplicates
-from otel_agentic.dialects.events import AgentRun, ModelCall, Redacted, Text, ToolCall
+from otel_agentic.dialects.events import AgentRun, ModelCall, Redacted, ToolCall
 from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def last_query(messages: Sequence[Message]) -> tuple[str | None, bool]:
     """
     new_messages = after_last_assistant(messages)
     for message in reversed(new_messages):
-        if message.role == "user" and any(isinstance(part, Text) for part in message.parts):
+        if message.role == "user" and message.text is not None:
             return message.text, True
         if message.role == "user" and message.redacted:
             return None, False
@@ -125,10 +125,9 @@ def after_last_query(messages: Sequence[Message]) -> Sequence[Message] | None:
     """Return the messages after the user's last text; None if there is no text of a user."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        is_query = (
-            message.role == "user" and any(isinstance(part, Text) for part in message.parts) and not message.results
-        )
-        if is_query or (index and _is_wordless(messages, index)):
+        if message.role != "user":
+            continue
+        if (message.text is not None and not message.results) or (index and _is_wordless(messages, index)):
             return messages[index + 1 :]
     return None
 
