@@ -101,7 +101,9 @@ class KnownRequests:
         if not checked or self._checked != messages[:checked]:
             checked, self._occurrences = 0, Counter()
         requests = _located_requests(messages[checked:])
-        by_id: list[list[Hashable]] = [[(request.call_id,)] if request.call_id is not None else [] for _, _, request in requests]
+        by_id: list[list[Hashable]] = [
+            [(request.call_id,)] if request.call_id is not None else [] for _, _, request in requests
+        ]
         all_known = not self._missing(requests, by_id, self._occurrences)
         self._checked = messages if all_known else ()
         return all_known

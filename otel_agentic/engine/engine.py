@@ -367,7 +367,7 @@ class Engine:
             redaction=settings.redaction,
             on_commit=listener.committed,
         )
-        self.segments = SegmentReader(self.store, self.reader)
+        self.segments = SegmentReader(self.store, self.reader, keeps_spans=collecting)
         self.rebuilder = Rebuilder(self.store, self.segments, settings.conversations, on_late=listener.late_spans)
         self.uploads = Uploads(self)
         self.runner = EvaluationRunner(

@@ -172,7 +172,7 @@ class Rebuilder:
         """Return the traces with arrivals since they were last read, in order of arrival."""
         with self._store.read() as con:
             pending = links.pending_traces(con)
-        self._segments.discard(pending)  # an import commits spans without the writer's notice
+        self._segments.outdate(pending)  # an import commits spans without the writer's notice
         return pending
 
     def unbuilt(self) -> AffectedItems:

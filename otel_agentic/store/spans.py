@@ -7,7 +7,7 @@ import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -245,6 +245,8 @@ class SpanTables:
             latest_ns=max((span.start_ns for span in spans), default=-1),
             traces=frozenset(span.trace_id for span in spans) | frozenset(log.trace_id for _, log in logs),
             at_ns=now_ns,
+            spans=spans,
+            logs=[log for _, log in logs],
         )
 
     def committed(self, inserted: Inserted) -> None:
@@ -323,12 +325,17 @@ class SpanTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted:
-    """The result of a transaction: new span ids, latest start of these spans (ns), changed traces, commit time (ns)."""
+    """The result of a transaction: the new spans and log records, and their commit time.
+
+    `ids` are the ids of the spans, `latest_ns` is the latest start of these, `traces` the ids of the changed traces.
+    """
 
     ids: Sequence[str]
     latest_ns: int
     traces: frozenset[str]
     at_ns: int
+    spans: Sequence[Span]
+    logs: Sequence[LogRecord]
 
 
 class _ResourceTexts:
@@ -405,6 +412,19 @@ WHERE rowid IN (SELECT rowid FROM log_records WHERE trace_id IN (SELECT trace_id
 """
 
 
+_COUNTS: Final = """
+SELECT trace_id, count(*)
+FROM (
+    SELECT trace_id FROM spans WHERE trace_id IN (SELECT trace_id FROM requested)
+    UNION ALL
+    SELECT trace_id FROM log_records WHERE trace_id IN (SELECT trace_id FROM requested)
+)
+GROUP BY trace_id
+"""
+#: Types of values that JSON returns unchanged.
+_SAME_IN_JSON: Final = frozenset({str, bool, int, type(None)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
     """When the first and the last part of a trace were committed, ns.
@@ -462,6 +482,70 @@ def load_rows(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> TraceRows:
     """Return the stored rows of the traces."""
     requested = {"trace_id": sorted(set(trace_ids))}
     return TraceRows(spans=rows_with(con, requested, _SPANS), logs=rows_with(con, requested, _LOGS))
+
+
+def stored_counts(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> dict[str, int]:
+    """Return the number of stored spans and log records of each trace."""
+    return dict(rows_with(con, {"trace_id": sorted(set(trace_ids))}, _COUNTS))
+
+
+def as_stored(spans: Iterable[Span], logs: Iterable[LogRecord]) -> tuple[list[Span], list[LogRecord]]:
+    """Return accepted spans and log records as `load_traces` returns them."""
+    resources: dict[int, Resource] = {}
+    return [_stored_span(span, resources) for span in spans], [_stored_log(log, resources) for log in logs]
+
+
+def _stored_span(span: Span, resources: dict[int, Resource]) -> Span:
+    """Return a span without the fields that are not stored, its values as JSON returns them; mostly the span itself."""
+    scope, resource = _stored_scope(span.scope), _stored_resource(span.resource, resources)
+    attributes = _stored_attributes(span.attributes)
+    is_same = scope is span.scope and resource is span.resource and attributes is span.attributes
+    if not is_same or span.events or span.links or span.end_ns > LAST_NS:
+        return replace(
+            span,
+            start_ns=min(span.start_ns, LAST_NS),
+            end_ns=min(span.end_ns, LAST_NS),
+            attributes=attributes,
+            events=tuple(replace(event, attributes=_stored_attributes(event.attributes)) for event in span.events),
+            links=tuple(replace(link, attributes=_stored_attributes(link.attributes)) for link in span.links),
+            resource=resource,
+            scope=scope,
+        )
+    return span
+
+
+def _stored_log(log: LogRecord, resources: dict[int, Resource]) -> LogRecord:
+    return replace(
+        log,
+        time_ns=min(log.time_ns, LAST_NS),
+        body=_stored_value(log.body),
+        attributes=_stored_attributes(log.attributes),
+        resource=_stored_resource(log.resource, resources),
+        scope=Scope(name=log.scope.name),
+    )
+
+
+def _stored_scope(scope: Scope) -> Scope:
+    return Scope(name=scope.name, version=scope.version) if scope.attributes or scope.schema_url else scope
+
+
+def _stored_resource(resource: Resource, known: dict[int, Resource]) -> Resource:
+    stored = known.get(id(resource))
+    if stored is None:
+        attributes = _stored_attributes(resource.attributes)
+        is_same = attributes is resource.attributes and not resource.schema_url
+        stored = known[id(resource)] = resource if is_same else Resource(attributes=attributes)
+    return stored
+
+
+def _stored_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    if _SAME_IN_JSON.issuperset(map(type, attributes.values())):
+        return attributes
+    return {key: _stored_value(value) for key, value in attributes.items()}
+
+
+def _stored_value(value: Any) -> Any:
+    return value if type(value) in _SAME_IN_JSON else _value(json_text(value))
 
 
 def load_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> StoredTraces:

@@ -30,7 +30,7 @@ from otel_agentic.store.durability import Checkpoints, UndoFile, keep_damaged_lo
 from otel_agentic.store.maintenance.backup import Snapshots, copy_of_open_file, remove_leftover_copies
 from otel_agentic.store.maintenance.migrations import Migration, Upgrade, bring_up_to_date
 from otel_agentic.store.queries.user_queries import UserQueries
-from otel_agentic.store.spans import SpanTables
+from otel_agentic.store.spans import Inserted, SpanTables
 from otel_agentic.store.writer import QueueLimits, WriteQueue, Writer
 
 if TYPE_CHECKING:
@@ -245,6 +245,10 @@ class Store:
 
     def listen(self, listener: Callable[[frozenset[str]], None]) -> None:
         """Call `listener` with the trace ids of each commit of spans; it must return quickly."""
+        self._writer.listen(lambda inserted: listener(inserted.traces))
+
+    def listen_to_spans(self, listener: Callable[[Inserted], None]) -> None:
+        """Call `listener` with the new spans and log records of each commit; it must return quickly."""
         self._writer.listen(listener)
 
     def close(self) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.spans.model import Receipt, SpanBatch
     from otel_agentic.store.durability import Checkpoints, UndoFile
+    from otel_agentic.store.spans import Inserted
 
 #: The size of the group of batches that one transaction commits: efficient, but small enough to acknowledge quickly.
 GROUP_SPANS: Final = 8_000
@@ -357,7 +358,7 @@ class Writer:
         self._changes = 0
         #: The number of committed transactions.
         self.commits = 0
-        self._listeners: list[Callable[[frozenset[str]], None]] = []
+        self._listeners: list[Callable[[Inserted], None]] = []
         #: The time (monotonic clock) and the reason of the last failed write.
         self._failed: tuple[float, str] | None = None
         #: How often the file was opened again.
@@ -387,8 +388,8 @@ class Writer:
         failed = self._failed
         return failed[1] if failed is not None and time.monotonic() - failed[0] < _FAILING_S else None
 
-    def listen(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Call `listener` with the trace ids of each commit, on the writer thread."""
+    def listen(self, listener: Callable[[Inserted], None]) -> None:
+        """Call `listener` with the new spans and log records of each commit, on the writer thread."""
         self._listeners.append(listener)
 
     def submit(self, batch: SpanBatch) -> Future[Receipt]:
@@ -472,7 +473,7 @@ class Writer:
         for job, receipt in zip(group, receipts, strict=True):
             job.done.set_result(receipt)
         if inserted.traces:
-            self._notify(inserted.traces)
+            self._notify(inserted)
 
     def _run_work(self, job: WorkJob) -> None:
         try:
@@ -510,10 +511,10 @@ class Writer:
             return isinstance(error, (duckdb.Error, OSError, MemoryError))
         return self._database.has_failed(error)
 
-    def _notify(self, traces: frozenset[str]) -> None:
+    def _notify(self, inserted: Inserted) -> None:
         for listener in self._listeners:
             try:
-                listener(traces)
+                listener(inserted)
             except Exception:  # noqa: BLE001 — logged; a failing listener must not affect the commit
                 _log.exception("a listener of the store failed")
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from otel_agentic.config import Settings
 from otel_agentic.dialects import Reader
+from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.engine.segments import SegmentReader
-from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, scripted_call, speak_genai
+from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanEvent
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, log_record, scripted_call, speak_genai
 from tests.builders import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from otel_agentic.conversations import Segment
     from otel_agentic.dialects.base import Reading
-    from otel_agentic.engine.engine import Engine
-    from otel_agentic.spans.model import LogRecord, Span, SpanBatch
+    from otel_agentic.engine.segments import ReadTraces
+    from otel_agentic.spans.model import SpanBatch
 
 CONTENT = """
 SELECT c.* EXCLUDE (built_at), t.* EXCLUDE (environment, conversation_id, revision), list(k ORDER BY k.position) AS calls
@@ -130,3 +139,81 @@ def test_removed_spans_are_forgotten(engine: Engine) -> None:
     rebuilder.refresh()
     assert () == rebuilder.rebuild(touched, lambda _: None).saved
     assert 1 == reader.reads
+
+
+#: Values that JSON changes.
+CHANGED = {"raw": b"\x00\xff", "share": float("nan"), "nested": {"$bytes": "AAE="}, "listed": [1.5, {"bytes": b"x"}]}
+
+
+def items() -> list[Span | LogRecord]:
+    """Return spans and log records of three traces, with values and fields that the store changes or leaves out."""
+    first, *others = [span for name in ("a", "b") for span in talk(name, turns=2 if name == "a" else 1).spans]
+    event = SpanEvent(name="note", time_ns=first.start_ns, attributes=CHANGED)
+    first = replace(
+        first, attributes={**first.attributes, **CHANGED}, events=(event,), scope=Scope(name="s", schema_url="u")
+    )
+    others[0] = replace(others[0], resource=Resource(attributes={"service.name": "x", **CHANGED}, schema_url="u"))
+    late_clock = replace(others[1], end_ns=2**62)
+    return [
+        first,
+        late_clock,
+        others[0],
+        *others[2:],
+        log_record(first, "gen_ai.user.message", {"content": "Hi", **CHANGED}),
+    ]
+
+
+ITEMS = items()
+TRACES = {item.trace_id for item in ITEMS}
+
+
+def content(read: ReadTraces) -> list[Any]:
+    def of_segment(segment: Segment) -> tuple[Any, ...]:
+        nodes = [(node.event, node.why, node.span, node.at, node.is_run) for node in segment.nodes]
+        return segment.trace_id, segment.explicit_id or "", replace(segment, nodes=()), nodes
+
+    return sorted(map(of_segment, read.segments), key=lambda found: found[:2])
+
+
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(ITEMS), min_size=1, max_size=8),
+            st.sampled_from(["nothing", "read", "rebuild", "restart", "close"]),
+        ),
+        max_size=6,
+    ),
+    rest=st.permutations(ITEMS),
+    max_bytes=st.sampled_from([0, 40_000, 10**9]),
+)
+def test_segments_of_arrived_spans_equal_those_of_stored_spans(
+    batches: list[tuple[list[Span | LogRecord], str]], rest: list[Span | LogRecord], max_bytes: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings.model_validate({"store": {"db": Path(folder) / "t.duckdb"}})
+        with Engine(settings, create=True) as engine:
+            kept = SegmentReader(engine.store, engine.reader, max_bytes)
+            for arriving, action in [*batches, (rest, "read")]:
+                engine.store.accept(batch(*arriving))
+                engine.store.write(lambda _: None)  # after the listeners of the commit
+                if action == "restart":
+                    kept = SegmentReader(engine.store, engine.reader, max_bytes)
+                elif action == "close":
+                    kept.discard(TRACES)
+                elif action != "nothing":
+                    loading = SegmentReader(engine.store, engine.reader, keeps_spans=False)
+                    stored, read = loading.read_arrived(TRACES), kept.read_arrived(TRACES)
+                    assert content(stored) == content(read)
+                    assert stored.arrivals == read.arrivals
+                    assert content(stored) == content(kept.read_to_rebuild(TRACES))
+
+
+def test_spans_that_arrive_are_not_loaded_from_the_store(engine: Engine) -> None:
+    reader = SegmentReader(engine.store, engine.reader)
+    first, *others = talk("c", turns=1).spans
+    for arriving in ([first], others):
+        engine.store.accept(batch(*arriving))
+        engine.store.write(lambda _: None)
+        before = reader._entries[first.trace_id].spans
+        (segment,) = reader.read_arrived({first.trace_id}).segments
+        assert {id(span) for span in before} >= {id(node.span) for node in segment.nodes}
