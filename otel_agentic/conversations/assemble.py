@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config.patterns import own_pattern
 from otel_agentic.conversations.calls import CallContext, calls_of
-from otel_agentic.conversations.merge import Node, agent_of
+from otel_agentic.conversations.merge import Node, agent_of, by_time
 from otel_agentic.conversations.model import ClosedBy, Conversation, ModelUse, Turn
 from otel_agentic.conversations.requests import TurnSpans
 from otel_agentic.conversations.tree import (
@@ -89,7 +89,7 @@ def _units(segment: Segment) -> list[list[Node]]:
         for node in segment.nodes
         if node.holding_call is None and (node.run is None or id(node.run) not in members)
     ]
-    top_runs = sorted((node for node in outside if node.is_run), key=lambda node: node.at)
+    top_runs = sorted((node for node in outside if node.is_run), key=by_time)
     loose = sorted(
         (node for node in outside if isinstance(node.event, (ModelCall, ToolCall))), key=lambda node: node.at
     )
@@ -279,7 +279,7 @@ def plans_of(turns: Sequence[TurnSpans], nodes: Sequence[Node]) -> dict[int, tup
 
     A plan outside of every run belongs to the turn of its trace that is running at that time, else to the next one.
     """
-    plans = sorted((node for node in nodes if isinstance(node.event, Plan)), key=lambda node: node.at)
+    plans = sorted((node for node in nodes if isinstance(node.event, Plan)), key=by_time)
     if not plans:
         return {}
     turn_indices = {id(node): index for index, turn in enumerate(turns) for node in turn.nodes}
@@ -322,7 +322,7 @@ def _plan_text(node: Node) -> str | None:
 
 def reasoning_of(turn: TurnSpans, answer: str | None) -> tuple[str, ...]:
     """Return the texts of the model's responses in a turn that are not its answer, each once, in time order."""
-    events = [node.event for node in sorted(turn.nodes, key=lambda node: node.at)]
+    events = [node.event for node in sorted(turn.nodes, key=by_time)]
     outputs = [event.messages_out for event in events if isinstance(event, ModelCall) and event.messages_out]
     outputs = outputs or [event.messages_out for event in events if isinstance(event, AgentRun) and event.messages_out]
     responses = [message for messages in outputs for message in messages if message.role == "assistant"]
@@ -344,7 +344,7 @@ def definitions_of(nodes: Sequence[Node]) -> Definitions | None:
         node for node in nodes if isinstance(node.event, (AgentRun, ModelCall)) and node.event.definitions is not None
     ]
     merged: Definitions | None = None
-    for node in sorted(nodes_with_tools, key=lambda node: node.at):
+    for node in sorted(nodes_with_tools, key=by_time):
         assert isinstance(node.event, (AgentRun, ModelCall))  # noqa: S101 — selected above
         merged = merged_definitions(merged, node.event.definitions)
     if merged is CUT:
@@ -354,7 +354,7 @@ def definitions_of(nodes: Sequence[Node]) -> Definitions | None:
     tool_calls = [node for node in nodes if isinstance(node.event, ToolCall) and node.event.schema is not None]
     called_schemas = {
         node.event.name: node.event.schema
-        for node in sorted(tool_calls, key=lambda node: node.at)
+        for node in sorted(tool_calls, key=by_time)
         if isinstance(node.event, ToolCall)
     }
     return {name: called_schemas.get(name) if schema is None else schema for name, schema in merged.items()}
@@ -366,7 +366,8 @@ def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | N
     A session id that equals the conversation id is ignored. The ids themselves stay in the spans: hashes are enough to find out
     whether two conversations belong to the same user or session.
     """
-    nodes_by_time = sorted(nodes, key=lambda node: (node.span.start_ns, node.at))
+    named = (node for node in nodes if not node.span.attributes.keys().isdisjoint((*_USER, *_SESSION)))
+    nodes_by_time = sorted(named, key=by_time)
     return tuple(  # type: ignore[return-value]  # one hash for the user, one for the session
         next(
             (
@@ -534,7 +535,7 @@ def _framework_node(turn: TurnSpans) -> Node:
     if not isinstance(turn.lead.event, Ignored):
         return turn.lead
     events = (node for node in turn.nodes if not isinstance(node.event, Ignored))
-    return min(events, key=lambda node: node.at, default=turn.lead)
+    return min(events, key=by_time, default=turn.lead)
 
 
 def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
@@ -543,7 +544,7 @@ def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
     The answer on the run itself takes precedence. Text next to a tool call never reached the user, so only a response without
     calls is an answer.
     """
-    runs = sorted(turn.runs, key=lambda node: node.at)
+    runs = sorted(turn.runs, key=by_time)
     for run in reversed(runs):
         event = run.event
         if isinstance(event, AgentRun) and event.answer is not None:
@@ -573,7 +574,7 @@ def _answering_calls(turn: TurnSpans) -> list[Node]:
     if own_calls and isinstance(own_calls[-1].event, ModelCall) and last_answer(own_calls[-1].event.messages_out):
         return own_calls
     outer_calls = [node for node in turn.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
-    return sorted(outer_calls, key=lambda node: node.at)
+    return sorted(outer_calls, key=by_time)
 
 
 def _response_id(turn: TurnSpans) -> str | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.merge import Node, comparable, folded
+from otel_agentic.conversations.merge import Node, by_time, comparable, folded
 from otel_agentic.conversations.model import LONGEST_RECEIVED, CallKind, ToolCall
 from otel_agentic.conversations.requests import (
     Call,
@@ -75,7 +75,7 @@ def join_runs(calls: Sequence[Call], turn: TurnSpans) -> None:
     """
     lead = set(turn.runs)
     runs: dict[str, deque[Node]] = defaultdict(deque)
-    for node in sorted(turn.nodes, key=lambda node: node.at):
+    for node in sorted(turn.nodes, key=by_time):
         if node.is_run and node not in lead and node.holding_call is None and node.agent_name:
             runs[folded(node.agent_name)].append(node)
     for call in sorted(calls, key=lambda call: (call.requester, call.position)) if runs else ():
@@ -337,7 +337,7 @@ def calls_of(turn: TurnSpans, context: CallContext, *, answer: str | None = None
         answer: the turn's answer: a call that only gives the answer is left out.
     """
     calls = requested(turn)
-    spans = sorted((node for node in turn.nodes if isinstance(node.event, events.ToolCall)), key=lambda node: node.at)
+    spans = sorted((node for node in turn.nodes if isinstance(node.event, events.ToolCall)), key=by_time)
     silent = _silent_calls(turn)
     unclaimed = join(calls, spans)
     join_runs(calls, turn)
@@ -378,7 +378,7 @@ def calls_of(turn: TurnSpans, context: CallContext, *, answer: str | None = None
 def _silent_calls(turn: TurnSpans) -> Mapping[Node | None, list[Node]]:
     """Return the model calls whose response was not captured, in time order, by the run that made them."""
     silent: dict[Node | None, list[Node]] = defaultdict(list)
-    for node in sorted(turn.nodes, key=lambda node: node.at):
+    for node in sorted(turn.nodes, key=by_time):
         if isinstance(node.event, events.ModelCall) and node.event.messages_out is None:
             silent[node.run].append(node)
     return silent
@@ -464,7 +464,7 @@ def _receiver(call: Call, kind: CallKind, agents: Mapping[str, str], turn: TurnS
     """Return the agent that receives a hand-off, and the text of its first model input; each None if unknown."""
     if kind == "tool":
         return None, None
-    ordered, caller = sorted(turn.nodes, key=lambda node: node.at), _witness(call)
+    ordered, caller = sorted(turn.nodes, key=by_time), _witness(call)
     if kind == "agent":
         inside = [
             node

@@ -12,6 +12,7 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.base import UNKNOWN
@@ -190,6 +191,10 @@ class Node:
         if run is None:
             return _short_or_none(self.event.header.agent_name)
         return _short_or_none(run.event.header.agent_name or _NAME_AFFIXES.sub("", run.span.name).strip())
+
+
+#: The sort key of nodes in time.
+by_time: Final = attrgetter("at")
 
 
 def _short_or_none(name: str | None) -> str | None:

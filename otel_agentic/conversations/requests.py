@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from otel_agentic.conversations.merge import Node, content_of, folded
+from otel_agentic.conversations.merge import Node, by_time, content_of, folded
 from otel_agentic.conversations.tree import after_last_assistant, after_last_query
 from otel_agentic.dialects import events
 from otel_agentic.dialects.events import ModelCall, ToolCall
@@ -55,7 +55,7 @@ class TurnSpans:
         """
         free = [node for node in self.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
         own = [node for node in free if node.run in self.runs] if self.runs else free
-        return sorted(own or free, key=lambda node: node.at)
+        return sorted(own or free, key=by_time)
 
 
 class KnownRequests:
@@ -247,7 +247,7 @@ def _history_calls(turn: TurnSpans, response_calls: Sequence[Call]) -> Iterator[
             by_id[call.call_id].append(call)
     known_requests = KnownRequests()
     model_calls = [node for node in turn.nodes if isinstance(node.event, events.ModelCall) and node.event.messages_in]
-    for node in sorted(model_calls, key=lambda node: node.at):
+    for node in sorted(model_calls, key=by_time):
         assert isinstance(node.event, events.ModelCall)  # noqa: S101 — selected above
         while pending and pending[0].requester < (*node.at, _RESPONSE):
             known_requests.add(pending.popleft().request)
@@ -310,7 +310,7 @@ def anchor_history_calls(calls: Sequence[Call], silent: Mapping[Node | None, Seq
         spans = [call.node for call in group if call.node is not None]
         limit = next_requesters.get(shown_by[:3], shown_by)
         if spans:
-            requester = requester_of(min(spans, key=lambda node: node.at), silent)
+            requester = requester_of(min(spans, key=by_time), silent)
         else:
             run = group[0].requested_by.run if group[0].requested_by else None
             # Without a possible requester: just before the next group.
@@ -395,7 +395,7 @@ def assign_results(calls: Sequence[Call], turn: TurnSpans) -> None:
     readers = [node for node in turn.nodes if isinstance(node.event, (events.ModelCall, events.AgentRun))]
     # The ids of which all calls have a result: later inputs repeat it.
     complete: dict[Node | None, set[str]] = defaultdict(set)
-    for node in sorted(readers, key=lambda node: node.at):
+    for node in sorted(readers, key=by_time):
         holder = node.holding_call
         with_id, without_id = _results_in(node, complete[holder])
         for call_id, results in with_id.items():

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.merge import Node, agent_of, inherited_ids, short
+from otel_agentic.conversations.merge import Node, agent_of, by_time, inherited_ids, short
 from otel_agentic.conversations.tree import answer_in, last_answer, last_query
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
@@ -219,7 +219,7 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
     events = [node for node in nodes if not isinstance(node.event, Ignored)]
     lead = events[0]
     resource = lead.span.resource.attributes
-    calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
+    calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=by_time)
     environment = short(next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), ""))
     service = _service(lead)
     headers = [node.event.header for node in nodes]

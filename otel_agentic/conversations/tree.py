@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.merge import Node, drop_repetitions, folded, merge_duplicates
+from otel_agentic.conversations.merge import Node, by_time, drop_repetitions, folded, merge_duplicates
 from otel_agentic.dialects.events import AgentRun, ModelCall, Redacted, ToolCall
 from otel_agentic.dialects.values import parsed
 
@@ -223,7 +223,7 @@ def _lines(ordered: Sequence[Node]) -> dict[int, _Line]:
 def _by_history(ordered: Sequence[Node], lines: dict[int, _Line]) -> set[int]:
     """Return the runs below which a model call got a new query after an earlier one was answered."""
     calls = [node for node in ordered if isinstance(node.event, ModelCall) and lines.get(id(node))]
-    calls.sort(key=lambda node: node.at)
+    calls.sort(key=by_time)
     runs_with_calls = {id(run) for node in calls for run, branch in lines[id(node)] if branch is node}
     sessions: set[int] = set()
     by_query: dict[str, Node] = {}
@@ -385,8 +385,9 @@ def build_tree(readings: Sequence[Reading]) -> list[Node]:
         if node.parent is not None:
             node.parent.children.append(node)
     roots = [node for node in nodes if node.parent is None]
-    _settle_ties([below for root in roots for below in root.subtree()])
     ordered = [below for root in roots for below in root.subtree()]
+    if _settle_ties(ordered):
+        ordered = [below for root in roots for below in root.subtree()]
     for order, node in enumerate(ordered):
         node.put_at(order)
     merge_duplicates(ordered)
@@ -407,21 +408,25 @@ def _sibling_order(node: Node) -> tuple[int, int, int, str]:
     return (span.start_ns, history_length, span.end_ns if is_model_call else -span.end_ns, span.span_id)
 
 
-def _settle_ties(ordered: Sequence[Node]) -> None:
-    """Order siblings that start at the same tick of a coarse clock by their inputs.
+def _settle_ties(ordered: Sequence[Node]) -> bool:
+    """Order siblings that start at the same tick of a coarse clock by their inputs; return whether there are any.
 
     Of two model calls the one with the shorter history is the earlier; a tool call follows the model call that requested it.
     """
     histories: dict[int, int] = {}
+    has_ties = False
     for node in reversed(ordered):  # from the leaves up, so that deep traces cost no more than wide ones
         if isinstance(node.event, ModelCall):
             histories[id(node)] = len(node.event.messages_in or ())
-        starts = {child.span.start_ns for child in node.children}
-        if len(starts) < len(node.children):
+        if not node.children:
+            continue
+        if len({child.span.start_ns for child in node.children}) < len(node.children):
             _order_siblings(node.children, histories)
+            has_ties = True
         child_histories = [histories[id(child)] for child in node.children if id(child) in histories]
         if child_histories:
             histories.setdefault(id(node), min(child_histories))
+    return has_ties
 
 
 def _order_siblings(siblings: list[Node], histories: Mapping[int, int]) -> None:

@@ -20,7 +20,7 @@ from otel_agentic.dialects.generic import (
 )
 from otel_agentic.dialects.messages import read_message
 from otel_agentic.dialects.values import parsed
-from otel_agentic.dialects.vocabulary import kind_meant
+from otel_agentic.dialects.vocabulary import common_keys, kind_meant
 
 if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
@@ -115,7 +115,7 @@ class GenAI(TableDialect):
         """Return the span as a run; values missing in the conventions' attributes may be in the vendor's own."""
         run = super().agent_run(header, span, logs, certain=certain)
         has_input, has_output = run.query or run.messages_in, run.answer or run.messages_out
-        if (has_input and has_output) or not self._any_vendor:
+        if (has_input and has_output) or not self._any_vendor or not common_keys(span.attributes).has_run:
             return run
         return with_common_run(run, self._common(span).agent_run(header, span, logs, certain=certain))
 

@@ -253,6 +253,8 @@ _ROLES: Final[Mapping[str, Role]] = {
     "tool-response": "tool",
 }
 _PAIR: Final = 2
+#: The keys of a message of the GenAI conventions.
+_GENAI_KEYS: Final = frozenset({"role", "parts", "finish_reason", "name"})
 #: A record with one of these keys is itself a message.
 _SPEAKS: Final = frozenset({"role", "parts", "content", "type"})
 #: The keys of a message's content, the most certain first.
@@ -424,6 +426,23 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
 
     A message of role `tool` contains only results, in any shape of its content.
     """
+    message = _genai_message(value)
+    return _any_message(value, default_role) if message is None else message
+
+
+def _genai_message(value: Any) -> Message | None:
+    """Return a message of the GenAI conventions, None for any other; most have this shape, so it is examined first."""
+    if not isinstance(value, dict) or not value.keys() <= _GENAI_KEYS:
+        return None
+    name, blocks = value.get("role"), value.get("parts")
+    role = _ROLES.get(name) if isinstance(name, str) and name != "tool-call" else None
+    if role is None or not isinstance(blocks, list):
+        return None
+    reasoning = _reasoning({}, blocks) if role == "assistant" else ()
+    return Message(role=role, parts=tuple(read_parts(blocks)), reasoning=reasoning)
+
+
+def _any_message(value: Any, default_role: Role) -> Message | None:
     fields = _fields(value)
     if isinstance(fields, str):
         return Message(role=default_role, parts=texts(fields))
@@ -431,8 +450,7 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
         return None
     if "role" not in fields and kind_of(fields) in CALL_KINDS:
         part = read_part(fields)  # an item of the Responses API
-        role: Role = "assistant" if isinstance(part, CallRequest) else "tool"
-        return Message(role=role, parts=(part,)) if part else None
+        return Message(role="assistant" if isinstance(part, CallRequest) else "tool", parts=(part,)) if part else None
     inner = fields.get("content")
     if isinstance(inner, dict) and isinstance(inner.get("parts"), list):
         fields = {**fields, **inner}  # Gemini's content inside another record

@@ -363,6 +363,8 @@ def span_error(span: Span, keys: Iterable[str]) -> str | None:
 
 def verdict_of(span: Span, logs: Sequence[LogRecord]) -> bool | None:
     """Return the verdict of an evaluation event on the span, or None without such an event."""
+    if not span.events and not logs:
+        return None
     evaluations = [event.attributes for event in span.events if event.name == VERDICT_EVENT]
     evaluations += [log.attributes for log in logs if log.event_name == VERDICT_EVENT]
     for attributes in evaluations:

@@ -186,6 +186,11 @@ class CommonKeys:
         return (*table.query, *table.input, *table.flat_in, *table.arguments, *self.parameters)
 
     @property
+    def has_run(self) -> bool:
+        """Whether an attribute may contain the input, the output or the tools of a run."""
+        return bool(self.input_keys or self.output_keys or self.table.definitions)
+
+    @property
     def output_keys(self) -> tuple[str, ...]:
         """The attributes with the output of a span; prefixes of flattened ones."""
         return (*self.table.answer, *self.table.output, *self.table.flat_out, *self.table.result)
