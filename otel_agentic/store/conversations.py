@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
@@ -213,8 +214,7 @@ def content_hash(conversation: Conversation) -> str:
 
 
 def _turn_content(turn: Turn) -> list[Any]:
-    values = [getattr(turn, name) for name in _TURN_CONTENT]
-    return [*values, [[getattr(call, name) for name in _CALL_CONTENT] for call in turn.calls]]
+    return [*_TURN_CONTENT(turn), list(map(_CALL_CONTENT, turn.calls))]
 
 
 def _facts(conversation: Conversation) -> list[Any]:
@@ -255,8 +255,8 @@ _TURN_ROW: Final = RowMap(
 _CALL_ROW: Final = RowMap("tool_calls", ToolCall)
 #: The columns of turns and calls that identify their conversation revision.
 _OWNER: Final = ("environment", "conversation_id", "revision")
-_TURN_CONTENT: Final = tuple(name for name in Turn.__slots__ if name not in _NOT_CONTENT)
-_CALL_CONTENT: Final = tuple(name for name in ToolCall.__slots__ if name not in _NOT_CONTENT_OF_CALL)
+_TURN_CONTENT: Final = attrgetter(*(name for name in Turn.__slots__ if name not in _NOT_CONTENT))
+_CALL_CONTENT: Final = attrgetter(*(name for name in ToolCall.__slots__ if name not in _NOT_CONTENT_OF_CALL))
 
 
 def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, Current]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -268,7 +269,7 @@ class RowMap(Generic[T]):
 
     def columns(self, con: DuckDBPyConnection, rows: Sequence[T]) -> dict[str, list[Any]]:
         """Return the columns of some objects, for `Table.insert`."""
-        return {column: [getattr(row, field) for row in rows] for column, field in self._mapped(con).items()}
+        return {column: list(map(attrgetter(field), rows)) for column, field in self._mapped(con).items()}
 
     def select(self, con: DuckDBPyConnection, alias: str) -> str:
         """Return the SELECT list of the columns, for `build`; `alias` is the table's alias in the query."""
@@ -314,7 +315,7 @@ def from_row(cls: type[T], row: Sequence[Any]) -> T:
 
 def fields_of(items: Sequence[Any], *names: str) -> dict[str, list[Any]]:
     """Return columns filled from the fields of the same name."""
-    return {name: [getattr(item, name) for item in items] for name in names}
+    return {name: list(map(attrgetter(name), items)) for name in names}
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
