@@ -172,7 +172,7 @@ def content(read: ReadTraces) -> list[Any]:
         nodes = [(node.event, node.why, node.span, node.at, node.is_run) for node in segment.nodes]
         return segment.trace_id, segment.explicit_id or "", replace(segment, nodes=()), nodes
 
-    return sorted(map(of_segment, read.segments), key=lambda found: found[:2])
+    return sorted(map(of_segment, read.segments), key=lambda segment: segment[:2])
 
 
 @given(
@@ -192,20 +192,20 @@ def test_segments_of_arrived_spans_equal_those_of_stored_spans(
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"db": Path(folder) / "t.duckdb"}})
         with Engine(settings, create=True) as engine:
-            kept = SegmentReader(engine.store, engine.reader, max_bytes)
+            tested = SegmentReader(engine.store, engine.reader, max_bytes)
             for arriving, action in [*batches, (rest, "read")]:
                 engine.store.accept(batch(*arriving))
                 engine.store.write(lambda _: None)  # after the listeners of the commit
                 if action == "restart":
-                    kept = SegmentReader(engine.store, engine.reader, max_bytes)
+                    tested = SegmentReader(engine.store, engine.reader, max_bytes)
                 elif action == "close":
-                    kept.discard(TRACES)
+                    tested.discard(TRACES)
                 elif action != "nothing":
                     loading = SegmentReader(engine.store, engine.reader, keeps_spans=False)
-                    stored, read = loading.read_arrived(TRACES), kept.read_arrived(TRACES)
+                    stored, read = loading.read_arrived(TRACES), tested.read_arrived(TRACES)
                     assert content(stored) == content(read)
                     assert stored.arrivals == read.arrivals
-                    assert content(stored) == content(kept.read_to_rebuild(TRACES))
+                    assert content(stored) == content(tested.read_to_rebuild(TRACES))
 
 
 def test_spans_that_arrive_are_not_loaded_from_the_store(engine: Engine) -> None:
