@@ -269,7 +269,6 @@ _cached: dict[tuple[bytes, Role], Message | None] = {}
 class _ReadList(NamedTuple):
     """A list of messages that was read from JSON text; `start` is the text without its closing bracket."""
 
-    text: str
     start: str
     messages: tuple[Message, ...]
 
@@ -299,9 +298,9 @@ def _read_list(text: str) -> tuple[Message, ...] | None:
     for known in _last_lists:
         if not text.startswith(known.start):
             continue
-        if text == known.text:
+        rest = text[len(known.start) :].strip()
+        if rest == "]":
             return known.messages
-        rest = text[len(known.start) :].lstrip()
         added = parsed(f"[{rest[1:]}") if rest.startswith(",") else None
         if isinstance(added, list) and len(known.messages) + len(added) <= _MOST:
             new_messages = tuple(_messages(added, lambda item: _read_cached(item, "user")))
@@ -321,7 +320,7 @@ def _remember(text: str, messages: tuple[Message, ...]) -> None:
     """Keep a list for the next one that begins with it."""
     global _last_lists  # noqa: PLW0603 — a cache
     if len(text) <= _LONGEST_LIST:
-        read = _ReadList(text, text[: text.rindex("]")].rstrip(), messages)
+        read = _ReadList(text[: text.rindex("]")].rstrip(), messages)
         others = [known for known in _last_lists if not text.startswith(known.start)]
         _last_lists = (read, *others[: _MOST_LISTS - 1])
 
