@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 #: Estimated memory of the spans and segments in memory.
 _MAX_BYTES: Final = 128 * 1024 * 1024
-#: Memory of a span and its events in addition to its text: 3 to 11 KB, measured for small chats, recordings and long
-#: histories.
-_SPAN_BYTES: Final = 8 * 1024
+#: Memory of a span and its segment in addition to its text: measured 7 to 11 KB for small chats, recordings and long
+#: histories. The largest, so that the limit holds.
+_SPAN_BYTES: Final = 11 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ReadTraces:
 class _Entry:
     """A trace in memory: its spans and log records, and their segments unless more has arrived since these were read.
 
-    The store may hold earlier parts of a trace of which only the last ones arrived while this process listened.
+    The store may hold earlier parts of the trace: only those that this process committed are in memory.
     """
 
     spans: list[Span] = field(default_factory=list)
