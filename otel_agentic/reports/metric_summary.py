@@ -12,11 +12,19 @@ from otel_agentic.evaluators.base import GroupEvaluator, Member, MetricScore
 from otel_agentic.evaluators.registry import chosen_of, metrics_by_name
 from otel_agentic.evaluators.run import RAISED, FailureRules, Location, checked_scores
 from otel_agentic.results import reports as results
-from otel_agentic.store.queries.scores import Total, conversations_of, members_of, metric_totals
+from otel_agentic.store.queries.scores import (
+    KindGroups,
+    Total,
+    conversations_of,
+    members_of,
+    metric_totals,
+    select_members,
+)
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.engine.engine import Engine
+    from otel_agentic.store.queries.scores import MemberGroups
     from otel_agentic.store.table import Key, Selection
 
 _FIELDS: Final = ("name", "value", "label", "explanation", "reason", "turn_index", "position", "tool_name", "parameter")
@@ -90,7 +98,7 @@ def metric_summaries(
 
 
 def summaries_of(
-    engine: Engine, groups: Sequence[AbstractSet[Key]], *, names: Collection[str] | None = None
+    engine: Engine, groups: MemberGroups, *, names: Collection[str] | None = None
 ) -> list[list[MetricSummary]]:
     """Return, for each set of conversations, summaries of the newest metric scores, by metric name.
 
@@ -102,11 +110,13 @@ def summaries_of(
     installed = engine.runner.installed
     rules = FailureRules(metrics_by_name(installed).values(), engine.settings.evaluators)
     group_evaluators = _group_evaluators(engine, names)
+    count = len(groups.kinds) if isinstance(groups, KindGroups) else len(groups)
     with engine.store.read() as con:
-        totals = metric_totals(con, groups, names, rules.thresholds)
+        select_members(con, groups)
+        totals = metric_totals(con, names, rules.thresholds)
         reads = {metric for evaluator in group_evaluators for metric in evaluator.reads}
-        members = members_of(con, groups, reads) if group_evaluators else []
-    summaries: list[list[MetricSummary]] = [[] for _ in groups]
+        members = members_of(con, reads, count) if group_evaluators else []
+    summaries: list[list[MetricSummary]] = [[] for _ in range(count)]
     for total in totals:
         summaries[total.group].append(_summary(total, rules))
     for number, group in enumerate(members):
