@@ -226,12 +226,12 @@ def _copied(table: str, name: str, kind: str) -> str | None:
 def _measure(db: Path, spans: int, only: tuple[str, ...]) -> None:
     """Print the size of a store, and the CPU time and memory of each command on it."""
     print(f"\n{spans:,} spans: {db.stat().st_size / spans:,.0f} bytes a span")
-    found = _run(*_cli(db, "query", "SELECT min(conversation_id) AS id FROM conversations", "--format", "json"))
-    name = json.loads(found)[0]["id"]
+    rows = _run(*_cli(db, "query", "SELECT min(conversation_id) AS id FROM conversations", "--format", "json"))
+    name = json.loads(rows)[0]["id"]
     for command in _COMMANDS:
         if command.startswith(only):
-            words = [word.replace("+", " ").replace("{id}", name) for word in command.split()]
-            _show(command, _child(_cli(db, *words)))
+            arguments = [term.replace("+", " ").replace("{id}", name) for term in command.split()]
+            _show(command, _child(_cli(db, *arguments)))
     if "tick".startswith(only):
         print(_run(sys.executable, "-m", "benchmarks.growth", "--tick", str(db)), end="")
     if "retention".startswith(only):

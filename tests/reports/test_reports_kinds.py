@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from otel_agentic.commands import Commands
+from otel_agentic.evaluators.operations import Totals
+from otel_agentic.reports import metric_summary
 from otel_agentic.reports.report import ReportRequest
+from otel_agentic.store.queries.scores import conversations_of, members_of, select_members
+from otel_agentic.store.table import Selection
 from otel_agentic.testing import NOON_NS, AgentRunScript, speak_genai
 from tests.builders import CASE, HOUR_NS, ask_hotel, feed
 
@@ -90,3 +95,25 @@ def test_a_label_makes_the_report_read_each_conversation(engine: Engine) -> None
     commands.evaluate(cases=[("cases.jsonl", CASE)], labels=[("labels.csv", "conversation_id,verdict\none,pass\n")])
 
     assert not ReportRequest().counts_by_kind(engine)
+
+
+def test_totals_in_sql_are_those_of_the_evaluator(engine: Engine) -> None:
+    fill(engine)
+    invented = "UPDATE scores SET reason = NULL, value = (hash(conversation_id, name) % 1000) / 8 WHERE name LIKE $name"
+    for name in ("agentic.operations.cost", "agentic.operations.%_tokens", "agentic.operations.latency"):
+        engine.store.write(lambda con, name=name: con.execute(invented, {"name": name}))  # type: ignore[misc]
+    unknown = "UPDATE scores SET value = NULL, reason = 'no_data' WHERE name LIKE '%input_tokens' AND conversation_id = 'hotel-1'"
+    engine.store.write(lambda con: con.execute(unknown))
+    totals = Totals()
+    with engine.store.read() as con:
+        keys = {key for key, _, _ in conversations_of(con, Selection())}
+        groups = [keys, {key for key in keys if key[1] >= "other"}, set()]
+        select_members(con, groups)
+        amounts = metric_summary._amounts(con, len(groups))
+        expected = [totals.evaluate_group(members) for members in members_of(con, totals.reads, len(groups))]
+
+    found = [metric_summary._totals(group) for group in amounts]
+    assert [list(leaves(list(map(asdict, scores)))) for scores in expected] == [
+        list(leaves(list(map(asdict, scores)))) for scores in found
+    ]
+    assert {"no_data", None} == {score.reason for scores in found for score in scores}

@@ -262,6 +262,37 @@ SELECT
 FROM found
 ORDER BY turn_index, position
 """  # noqa: S608 — the same
+#: Of each group: its conversations, those that passed or failed, and of these the ones with a known amount and its sum.
+_AMOUNTS: Final = f"""
+WITH amounts AS (
+    SELECT
+        group_no, number, sum(value) FILTER (name = $cost) AS cost,
+        CASE WHEN count(value) FILTER (name = $input) > 0 AND count(value) FILTER (name = $output) > 0
+            THEN sum(value) FILTER (name IN ($input, $output)) END AS tokens
+    FROM members m
+    JOIN scores s USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core' AND s.name IN ($cost, $input, $output)
+    GROUP BY group_no, number
+)
+SELECT
+    m.group_no, count(*), count(*) FILTER (s.outcome IN ('pass', 'fail')),
+    count(a.cost) FILTER (s.outcome IN ('pass', 'fail')), count(a.cost) FILTER (s.outcome = 'pass'),
+    fsum(a.cost) FILTER (s.outcome IN ('pass', 'fail')),
+    count(a.tokens) FILTER (s.outcome IN ('pass', 'fail')), count(a.tokens) FILTER (s.outcome = 'pass'),
+    fsum(a.tokens) FILTER (s.outcome IN ('pass', 'fail'))
+FROM members m
+LEFT JOIN (SELECT * FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) s
+    USING (environment, conversation_id, revision)
+LEFT JOIN amounts a USING (group_no, number)
+GROUP BY m.group_no
+"""  # noqa: S608 — a constant of our own
+_LATENCIES: Final = f"""
+SELECT group_no, count(value), quantile_cont(value, 0.5), quantile_cont(value, 0.95)
+FROM members m
+JOIN scores s USING (environment, conversation_id, revision)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core' AND s.name = $latency AND s.value IS NOT NULL
+GROUP BY group_no
+"""  # noqa: S608 — the same
 #: Tolerance for rounding errors of sums, as in `Threshold.met_by`.
 _SLACK: Final = 1e-9
 
@@ -309,7 +340,10 @@ def select_members(con: DuckDBPyConnection, groups: MemberGroups) -> None:
     """Create the temporary table of the conversations of each group, which the other queries of this connection read."""
     if isinstance(groups, KindGroups):
         pairs = [(number, kind) for number, kinds in enumerate(groups.kinds) for kind in kinds]
-        columns: dict[str, list[Any]] = {"group_no": [number for number, _ in pairs], "kind": [kind for _, kind in pairs]}
+        columns: dict[str, list[Any]] = {
+            "group_no": [number for number, _ in pairs],
+            "kind": [kind for _, kind in pairs],
+        }
         sql, parameters = _MEMBERS_BY_KIND, {**bounds(groups.selection), "from": groups.from_ns}
     else:
         rows = [(number, *key) for number, keys in enumerate(groups) for key in keys]
@@ -388,6 +422,53 @@ def members_of(con: DuckDBPyConnection, names: Collection[str], groups: int) -> 
     for group, environment, conversation_id, outcome in con.execute(_OUTCOMES).fetchall():
         members[group].append(Member(outcome=outcome, scores=scores.get((group, environment, conversation_id), {})))
     return members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAmounts:
+    """The known amounts of conversations that passed or failed: their number, how many of them passed, and the sum."""
+
+    known: int = 0
+    passed: int = 0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAmounts:
+    """What the conversations of a group cost: the conversations, those that passed or failed, and the turns' latencies."""
+
+    conversations: int = 0
+    decided: int = 0
+    cost: KnownAmounts = KnownAmounts()
+    tokens: KnownAmounts = KnownAmounts()
+    turns: int = 0
+    latency_p50: float = 0.0
+    latency_p95: float = 0.0
+
+
+def amounts_of(
+    con: DuckDBPyConnection, groups: int, *, cost: str, tokens: tuple[str, str], latency: str
+) -> list[GroupAmounts]:
+    """Return the amounts of each group.
+
+    Args:
+        con: a connection on which `select_members` was called.
+        groups: the number of groups.
+        cost: full name of the metric of cost.
+        tokens: full names of the metrics of input and output tokens, whose sum counts where both are known.
+        latency: full name of the metric of the latency of turns.
+    """
+    amounts = [GroupAmounts() for _ in range(groups)]
+    names = {"cost": cost, "input": tokens[0], "output": tokens[1]}
+    for group, conversations, decided, *known in con.execute(_AMOUNTS, names).fetchall():
+        costs, token_counts = (
+            KnownAmounts(known=count, passed=passed, total=total or 0.0)
+            for count, passed, total in (known[:3], known[3:])
+        )
+        amounts[group] = GroupAmounts(conversations=conversations, decided=decided, cost=costs, tokens=token_counts)
+    for group, turns, p50, p95 in con.execute(_LATENCIES, {"latency": latency}).fetchall():
+        amounts[group] = replace(amounts[group], turns=turns, latency_p50=p50, latency_p95=p95)
+    return amounts
 
 
 def _score(fields: Sequence[Any]) -> MetricScore:
