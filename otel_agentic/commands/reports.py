@@ -33,7 +33,7 @@ from otel_agentic.results.reports import Report
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries import conversations as browse
-from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.queries.conversations import conversation_kinds, scored_conversations
 from otel_agentic.store.queries.failures import (
     FaultFilter,
     example_of,
@@ -168,15 +168,14 @@ def suites(
     """Return each tag of current cases with its number of cases, drafts, conversations and correct ones."""
     with context.showing(evaluation).store.read() as con:
         cases = load_cases(con)
-        scored = scored_conversations(con, selection)
+        kinds = conversation_kinds(con, selection)
     tags = sorted({tag for case in cases for tag in case.tags})
-    conversations = Counter(tag for conversation in scored for tag in set(conversation.tags))
-    evaluated = Counter(
-        tag for conversation in scored if conversation.outcome != "not_evaluated" for tag in set(conversation.tags)
-    )
-    correct = Counter(
-        tag for conversation in scored if conversation.outcome == "pass" for tag in set(conversation.tags)
-    )
+    conversations, evaluated, correct = Counter[str](), Counter[str](), Counter[str]()
+    for kind in kinds:
+        for tag in set(kind.tags):
+            conversations[tag] += kind.count
+            evaluated[tag] += kind.count * (kind.outcome != "not_evaluated")
+            correct[tag] += kind.count * (kind.outcome == "pass")
     return [
         Suite(
             evaluation=evaluation,
