@@ -33,7 +33,7 @@ from otel_agentic.results.reports import Report
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries import conversations as browse
-from otel_agentic.store.queries.conversations import conversation_kinds, scored_conversations
+from otel_agentic.store.queries.conversations import Kinds, conversation_kinds, scored_conversations
 from otel_agentic.store.queries.failures import (
     FaultFilter,
     example_of,
@@ -168,7 +168,7 @@ def suites(
     """Return each tag of current cases with its number of cases, drafts, conversations and correct ones."""
     with context.showing(evaluation).store.read() as con:
         cases = load_cases(con)
-        kinds = conversation_kinds(con, selection)
+        kinds = conversation_kinds(con, Kinds(selection=selection))
     tags = sorted({tag for case in cases for tag in case.tags})
     conversations, evaluated, correct = Counter[str](), Counter[str](), Counter[str]()
     for kind in kinds:

@@ -25,6 +25,16 @@ def rule(engine: Engine, criterion: str) -> str:
     return rule_of(texts_of(criterion, engine.settings.scoring))
 
 
+def scores_read_by(engine: Engine, criteria: Sequence[str]) -> tuple[str, ...]:
+    """Return the full names of the scores that decide criteria other than `correct`.
+
+    Raises:
+        UsageError: a criterion is malformed, or its metric is unknown.
+    """
+    texts = [text for name in criteria if name != CORRECT for text in texts_of(name, engine.settings.scoring)]
+    return tuple(sorted({name for item in engine.runner.criteria.stored(texts) for name in item.names}))
+
+
 def outcomes_by(engine: Engine, scored: Sequence[ScoredConversation], criterion: str) -> list[ScoredConversation]:
     """Return conversations with their outcomes by a criterion instead of the deciding ones.
 
@@ -71,6 +81,7 @@ def parts_of_criterion(engine: Engine, scored: Sequence[ScoredConversation], cri
     if criterion == CORRECT:
         return []
     criteria, stored = _read(engine, scored, criterion)
+    total = sum(row.count for row in scored)
     by_conversation = [
         [item.part(stored.get(_key(row), ()), row.outcome, row.reason) for item in criteria] for row in scored
     ]
@@ -80,14 +91,18 @@ def parts_of_criterion(engine: Engine, scored: Sequence[ScoredConversation], cri
         of_condition = [parts[index] for parts in by_conversation]
         outcomes = ["missing" if part is None else part.outcome for part in of_condition]
         unknown = [row for row, outcome in zip(scored, outcomes, strict=True) if outcome not in {"pass", "fail"}]
-        reasons = Counter(item.reason_missing(stored.get(_key(row), ()), row.reason) for row in unknown)
+        reasons: Counter[str] = Counter()
+        for row in unknown:
+            reasons[item.reason_missing(stored.get(_key(row), ()), row.reason)] += row.count
         result.append(
             CriterionPart(
                 condition=item.criterion.text,
-                known=len(scored) - len(unknown),
-                failed=outcomes.count("fail"),
+                known=total - sum(row.count for row in unknown),
+                failed=sum(row.count for row, outcome in zip(scored, outcomes, strict=True) if outcome == "fail"),
                 failed_alone=sum(
-                    outcome == "fail" and count == 1 for outcome, count in zip(outcomes, failing, strict=True)
+                    row.count
+                    for row, outcome, count in zip(scored, outcomes, failing, strict=True)
+                    if outcome == "fail" and count == 1
                 ),
                 missing=dict(reasons.most_common()),
                 metric=item.names[0].removeprefix("agentic."),

@@ -20,6 +20,7 @@ from otel_agentic.store.queries.scores import effort_by_kind, numbers_by_convers
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.stats.model import Estimate
+    from otel_agentic.store.queries.conversations import Kinds
     from otel_agentic.store.queries.scores import NumberName
     from otel_agentic.store.table import Key, Selection
     from otel_agentic.windows import ScoredConversation
@@ -74,12 +75,12 @@ class TrafficNumbers:
     efforts: Mapping[int, Mapping[str, tuple[float, int]]] = field(default_factory=dict)
 
     @classmethod
-    def by_kind(cls, engine: Engine, selection: Selection) -> TrafficNumbers:
+    def by_kind(cls, engine: Engine, kinds: Kinds) -> TrafficNumbers:
         """Read the cost and duration of unlabelled conversations, counted by kind, from the store."""
-        settings = engine.settings
         with engine.store.read() as con:
-            efforts = effort_by_kind(con, selection, _COST, settings.slo.since_ns)
-        return cls(verdicts={}, numbers={}, predictors=frozenset(), level=settings.stats.level, efforts=efforts)
+            efforts = effort_by_kind(con, kinds, _COST)
+        level = engine.settings.stats.level
+        return cls(verdicts={}, numbers={}, predictors=frozenset(), level=level, efforts=efforts)
 
     @classmethod
     def of(cls, engine: Engine, selection: Selection) -> TrafficNumbers:

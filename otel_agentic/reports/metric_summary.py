@@ -123,7 +123,7 @@ def summaries_of(
     installed = engine.runner.installed
     rules = FailureRules(metrics_by_name(installed).values(), engine.settings.evaluators)
     group_evaluators = _group_evaluators(engine, names)
-    count = len(groups.kinds) if isinstance(groups, KindGroups) else len(groups)
+    count = len(groups.groups) if isinstance(groups, KindGroups) else len(groups)
     with engine.store.read() as con:
         select_members(con, groups)
         totals = metric_totals(con, names, rules.thresholds)

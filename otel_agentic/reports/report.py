@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.conversations import id_reuse_of, iso, wrong_clocks_of
-from otel_agentic.reports.criteria import outcomes_by, parts_of_criterion, rule
+from otel_agentic.reports.criteria import outcomes_by, parts_of_criterion, rule, scores_read_by
 from otel_agentic.reports.judge_report import JudgeReport
 from otel_agentic.reports.label_report import TrafficNumbers
 from otel_agentic.reports.metric_summary import summaries_of
@@ -40,7 +40,12 @@ from otel_agentic.stats.compare import Difference, compare
 from otel_agentic.store.annotations import has_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.criteria import scored_otherwise
-from otel_agentic.store.queries.conversations import conversation_kinds, newest_trusted_end, scored_conversations
+from otel_agentic.store.queries.conversations import (
+    Kinds,
+    conversation_kinds,
+    newest_trusted_end,
+    scored_conversations,
+)
 from otel_agentic.store.queries.scores import KindGroups
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text
@@ -126,12 +131,12 @@ class ReportRequest(Selection):
         changes = {"k": validate_k(stats.k if self.k is None else self.k), "estimator": self.estimator}
         return stats.model_copy(update={name: value for name, value in changes.items() if value is not None})
 
-    def groups(self, engine: Engine, *, by_kind: bool = False) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
+    def groups(self, engine: Engine, *, kinds: Kinds | None = None) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
         """Return the conversations of each group, sorted by end.
 
         Args:
             engine: the opened store.
-            by_kind: count conversations that differ only in id and time; only where `counts_by_kind` allows it.
+            kinds: how to count conversations by kind, where `counts_by_kind` allows it; None reads each conversation.
 
         Raises:
             UsageError: a group or a comparison is invalid, or one side of a comparison has no conversations.
@@ -139,8 +144,8 @@ class ReportRequest(Selection):
         parsed = None if self.window is None else parse_window(self.window)
         selection = self.within_window(engine)
         with engine.store.read() as con:
-            if by_kind:
-                scored = conversation_kinds(con, selection, engine.settings.slo.since_ns)
+            if kinds is not None:
+                scored = conversation_kinds(con, replace(kinds, selection=selection))
             else:
                 scored = scored_conversations(con, selection)
         scored = outcomes_by(engine, scored, self.criteria[0])
@@ -157,14 +162,24 @@ class ReportRequest(Selection):
         """Return whether counts of equal conversations are enough, so that no single conversation need be read."""
         window = None if self.window is None else parse_window(self.window)
         if (
-            self.criteria != [CORRECT]
-            or self.interval != "default"
+            self.interval != "default"
             or (window is not None and window.newest is not None)
             or (self.compared is not None and self.compared.by == "tag")
         ):
             return False
         with engine.store.read() as con:
             return not has_labels(con)
+
+    def kinds(self, engine: Engine) -> Kinds | None:
+        """Return how to count the conversations by kind, or None if each must be read.
+
+        Raises:
+            UsageError: a criterion is malformed, or its metric is unknown.
+        """
+        if not self.counts_by_kind(engine):
+            return None
+        names = scores_read_by(engine, self.criteria)
+        return Kinds(selection=self.within_window(engine), from_ns=engine.settings.slo.since_ns, names=names)
 
     def within_window(self, engine: Engine) -> Selection:
         """Return the selection of the conversations of a window in time; see `within`."""
@@ -476,18 +491,18 @@ def _metrics(
     engine: Engine,
     groups: Mapping[GroupKey, Sequence[ScoredConversation]],
     names: Sequence[str] | None,
-    selection: Selection | None,
+    kinds: Kinds | None,
 ) -> dict[GroupKey, list[MetricSummary] | None]:
     """Return the metric summaries of each group of conversations, or None if no metrics are requested.
 
-    `selection` is that of conversations that are counted by kind, else None.
+    `kinds` is how the conversations were counted by kind, None if each was read.
     """
     if names is not None and not names:
         return dict.fromkeys(groups)
     members: MemberGroups = [_keys(group) for group in groups.values()]
-    if selection is not None:
-        kinds = [{member.kind for member in group if member.kind is not None} for group in groups.values()]
-        members = KindGroups(kinds=kinds, selection=selection, from_ns=engine.settings.slo.since_ns)
+    if kinds is not None:
+        by_kind = [{member.kind for member in group if member.kind is not None} for group in groups.values()]
+        members = KindGroups(groups=by_kind, kinds=kinds)
     by_group = summaries_of(engine, members, names=names)
     return {key: [item.summary for item in metrics] for key, metrics in zip(groups, by_group, strict=True)}
 
@@ -520,14 +535,14 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     stats = request.stats(engine)
     names = None if metrics is None else list(resolved(metrics, engine.runner.installed))
     criteria = request.criteria
-    by_kind, compared = request.counts_by_kind(engine), request.compared
-    rates = {name: _summaries(engine, replace(request, criterion=name), stats, by_kind=by_kind) for name in criteria}
+    kinds, compared = request.kinds(engine), request.compared
+    rates = {name: _summaries(engine, replace(request, criterion=name), stats, kinds) for name in criteria}
     groups, summaries = rates[criteria[0]]
-    selection = request.within_window(engine) if by_kind else request
-    judges = JudgeReport.of(engine, request, chain.from_iterable(map(_keys, groups.values())) if by_kind else None)
-    traffic = TrafficNumbers.by_kind(engine, selection) if by_kind else TrafficNumbers.of(engine, request)
+    keys = None if kinds is None else chain.from_iterable(map(_keys, groups.values()))
+    judges = JudgeReport.of(engine, request, keys)
+    traffic = TrafficNumbers.of(engine, request) if kinds is None else TrafficNumbers.by_kind(engine, kinds)
     requested = [plugin.name for plugin in engine.estimators(request.estimator)]
-    measured = _metrics(engine, groups, names, selection if by_kind else None)
+    measured = _metrics(engine, groups, names, kinds)
     failed = engine.rebuilder.not_rebuilt
     traces = sum(isinstance(item, str) for item in failed)
     with engine.store.read() as con:
@@ -585,15 +600,15 @@ def _distinct(groups: Mapping[GroupKey, Sequence[ScoredConversation]]) -> list[S
 
 
 def _summaries(
-    engine: Engine, request: ReportRequest, stats: StatsSettings, *, by_kind: bool
+    engine: Engine, request: ReportRequest, stats: StatsSettings, kinds: Kinds | None
 ) -> tuple[Mapping[GroupKey, Sequence[ScoredConversation]], list[GroupSummary]]:
     """Return the conversations of each group, and the summary of each."""
-    groups = request.groups(engine, by_kind=by_kind)
+    groups = request.groups(engine, kinds=kinds)
     displayed = shown_estimators(stats)
     names = [*(plugin.name for plugin in engine.estimators(request.estimator)), *displayed, HierarchicalEstimator.name]
     estimators = [engine.estimators(name)[0] for name in dict.fromkeys(names)]
     since_start = replace(request, since_ns=None, window=None)
-    all_groups = groups if since_start == request else since_start.groups(engine, by_kind=by_kind)
+    all_groups = groups if since_start == request else since_start.groups(engine, kinds=kinds)
     basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
     if request.criteria[0] != CORRECT:
         basis = {key: replace(value, withheld=_NO_TIER) for key, value in basis.items()}

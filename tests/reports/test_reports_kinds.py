@@ -31,6 +31,10 @@ REQUESTS: list[dict[str, Any]] = [
     {"since_ns": NOON_NS + 3 * HOUR_NS},
     {"compare": "agent=travel,tours"},
     {"metrics": []},
+    {"criterion": "answer"},
+    {"criterion": "tools,correct,state"},
+    {"criterion": "latency <= 2", "window": "3h"},
+    {"criterion": "answer and tools", "by": ["case"], "compare": "agent=travel,tours"},
     {"metrics": ["latency", "operations.cost"]},
 ]
 
@@ -77,8 +81,6 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"criterion": "answer"},
-        {"criterion": "correct,answer"},
         {"window": "n3"},
         {"interval": "bootstrap"},
         {"compare": "tag=a,b"},

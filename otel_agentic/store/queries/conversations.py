@@ -480,25 +480,40 @@ SELECT epoch_ns(coalesce(max(c.window_time) FILTER (c.window_time >= c.ended_at)
 FROM conversations c
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
-#: The same with the kind of each conversation: a hash of its content, of the origin of its score, and of whether it ended
-#: before `$from`.
+_KIND_JOINS: Final = """
+LEFT JOIN judged j ON j.evaluation_id = s.evaluation_id AND j.environment = s.environment
+    AND j.conversation_id = s.conversation_id AND j.revision = s.revision
+LEFT JOIN named_scores p ON p.environment = c.environment AND p.conversation_id = c.conversation_id
+    AND p.revision = c.revision
+WHERE
+"""
+#: The same with the kind of each conversation: a hash of its content, of the origin of its score, of its scores named
+#: `$names`, and of whether it ended before `$from`.
 KINDS: Final = f"""
 WITH {_TOOLS_OF_SCORES}, judged AS (
     SELECT evaluation_id, environment, conversation_id, revision, bool_or(answer_score IS NOT NULL) AS has_judged_answer
     FROM turn_scores
     GROUP BY ALL
+), named_scores AS (
+    SELECT
+        environment, conversation_id, revision,
+        list(hash(name, value, label, reason, turn_index, position, tool_name, parameter) ORDER BY ALL) AS named_scores
+    FROM scores
+    WHERE name IN (SELECT unnest($names)) AND {IN_EVALUATION} AND NOT superseded
+        AND NOT (name = 'agentic.answer' AND target = 'turn')
+    GROUP BY ALL
 )
 SELECT
     *, (hash(
         environment, {", ".join(_CONTENT)}, evaluation_id, partial, computed_outcome, has_judged_answer,
-        coalesce(ended_ns < $from, false)
+        named_scores, coalesce(ended_ns < $from, false)
     ) >> 1)::BIGINT AS kind
 FROM (
     SELECT
         c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns, c.started_at, c.ended_at,
-        c.window_time, s.evaluation_id, s.partial, s.computed_outcome, j.has_judged_answer,
+        c.window_time, s.evaluation_id, s.partial, s.computed_outcome, j.has_judged_answer, p.named_scores,
         {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
-    {_CLOSED.replace("WHERE", "LEFT JOIN judged j ON j.evaluation_id = s.evaluation_id AND j.environment = s.environment AND j.conversation_id = s.conversation_id AND j.revision = s.revision WHERE")}
+    {_CLOSED.replace("WHERE", _KIND_JOINS)}
 )
 """  # noqa: S608 — the same
 _COUNTED_KINDS: Final = f"""
@@ -523,17 +538,29 @@ def newest_trusted_end(con: DuckDBPyConnection, selection: Selection) -> int | N
     return None if end_ns is None else int(end_ns)
 
 
-def conversation_kinds(
-    con: DuckDBPyConnection, selection: Selection, from_ns: int | None = None
-) -> list[ScoredConversation]:
-    """Return the same conversations counted by kind: the conversations of a kind differ only in id and time.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """A way to count closed conversations by kind: the conversations of a kind differ only in id and time.
 
-    Args:
-        con: a connection.
+    Attributes:
         selection: the conversations.
         from_ns: conversations that ended before this time are of other kinds than those that ended later.
+        names: full names of metrics; conversations with different scores of them are of different kinds.
     """
-    return [_scored(row) for row in rows(con, _COUNTED_KINDS, {**bounds(selection), "from": from_ns})]
+
+    selection: Selection
+    from_ns: int | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of `KINDS`."""
+        return {**bounds(self.selection), "from": self.from_ns, "names": list(self.names)}
+
+
+def conversation_kinds(con: DuckDBPyConnection, kinds: Kinds) -> list[ScoredConversation]:
+    """Return the closed conversations of a selection with their newest scores, one for each kind, by end time."""
+    return [_scored(row) for row in rows(con, _COUNTED_KINDS, kinds.parameters)]
 
 
 def _scored(row: Row) -> ScoredConversation:

@@ -14,7 +14,7 @@ from otel_agentic.evaluators.base import Member, MetricScore
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.queries.conversations import KINDS
+from otel_agentic.store.queries.conversations import KINDS, Kinds
 from otel_agentic.store.scores import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
 from otel_agentic.store.table import (
     BOUNDS,
@@ -319,17 +319,15 @@ class Total:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindGroups:
-    """Groups of closed conversations, each a set of kinds (see `conversation_kinds`).
+    """Groups of closed conversations, each a set of kinds.
 
     Attributes:
-        kinds: the kinds of each group.
-        selection: the selection of the conversations.
-        from_ns: as the kinds were counted.
+        groups: the kinds of each group.
+        kinds: how the kinds were counted.
     """
 
-    kinds: Sequence[AbstractSet[int]]
-    selection: Selection
-    from_ns: int | None = None
+    groups: Sequence[AbstractSet[int]]
+    kinds: Kinds
 
 
 #: Conversations by group: their identities, or their kinds.
@@ -339,12 +337,12 @@ MemberGroups = Sequence[AbstractSet[Key]] | KindGroups
 def select_members(con: DuckDBPyConnection, groups: MemberGroups) -> None:
     """Create the temporary table of the conversations of each group, which the other queries of this connection read."""
     if isinstance(groups, KindGroups):
-        pairs = [(number, kind) for number, kinds in enumerate(groups.kinds) for kind in kinds]
+        pairs = [(number, kind) for number, kinds in enumerate(groups.groups) for kind in kinds]
         columns: dict[str, list[Any]] = {
             "group_no": [number for number, _ in pairs],
             "kind": [kind for _, kind in pairs],
         }
-        sql, parameters = _MEMBERS_BY_KIND, {**bounds(groups.selection), "from": groups.from_ns}
+        sql, parameters = _MEMBERS_BY_KIND, groups.kinds.parameters
     else:
         rows = [(number, *key) for number, keys in enumerate(groups) for key in keys]
         names = ("group_no", "environment", "conversation_id")
@@ -595,11 +593,9 @@ GROUP BY kind
 """  # noqa: S608 — a constant of our own
 
 
-def effort_by_kind(
-    con: DuckDBPyConnection, selection: Selection, cost: str, from_ns: int | None = None
-) -> dict[int, dict[str, tuple[float, int]]]:
+def effort_by_kind(con: DuckDBPyConnection, kinds: Kinds, cost: str) -> dict[int, dict[str, tuple[float, int]]]:
     """Return the sum and the number of known costs (metric `cost`) and durations (`seconds`) of each kind."""
-    rows = con.execute(_EFFORT, {**bounds(selection), "from": from_ns, "cost": cost}).fetchall()
+    rows = con.execute(_EFFORT, {**kinds.parameters, "cost": cost}).fetchall()
     return {
         kind: {cost: (usd or 0.0, known), "seconds": (seconds or 0.0, count)}
         for kind, usd, known, seconds, count in rows
