@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -572,12 +571,13 @@ def score_ids_of(
     base_hash = hashlib.sha256(
         repr((evaluation_id, environment, conversation_id, revision)).encode("utf-8", "backslashreplace")
     )
-    counts: Counter[tuple[Any, ...]] = Counter()
+    counts: dict[tuple[Any, ...], int] = {}
     ids = []
     for score in scores:
         key = (score.name, score.turn_index, score.position, score.tool_name, score.parameter)
         score_hash = base_hash.copy()
-        score_hash.update(repr((*key, counts[key])).encode("utf-8", "backslashreplace"))
-        counts[key] += 1
+        count = counts.get(key, 0)
+        score_hash.update(repr((*key, count)).encode("utf-8", "backslashreplace"))
+        counts[key] = count + 1
         ids.append(score_hash.hexdigest()[:32])
     return ids
