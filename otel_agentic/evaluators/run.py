@@ -194,8 +194,8 @@ def evaluating(evaluators: Sequence[Evaluator | AskingEvaluator], subject: Subje
     lacking = {needs: first_missing(subject, needs) for needs in set(needs_of.values())}
     able = [evaluator for evaluator in evaluators if lacking[needs_of[evaluator.name]] is None]
     ran = {evaluator.name: _evaluated(evaluator, subject) for evaluator in able if not asks(evaluator)}
-    asked = yield from together([_asking(evaluator, subject) for evaluator in able if asks(evaluator)])
-    ran |= {result.evaluator.name: result for result in asked}
+    judged = yield from together([_dialogue_with_judge(evaluator, subject) for evaluator in able if asks(evaluator)])
+    ran |= {result.evaluator.name: result for result in judged}
     return [
         Ran(evaluator, abstentions(evaluator, *lack))
         if (lack := lacking[needs_of[evaluator.name]]) is not None
@@ -211,7 +211,7 @@ def abstentions(
     return tuple(none_of_all(evaluator.metrics, reason, explanation))
 
 
-def _asking(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Ran]:
+def _dialogue_with_judge(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Ran]:
     try:
         results = list((yield from _checked_dialogue(evaluator, subject)))
     except RAISED as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
-from otel_agentic.evaluators.registry import core_score_id, target_of
+from otel_agentic.evaluators.score_ids import core_score_id, target_of
 from otel_agentic.scoring.criteria import CASE_CRITERIA
 from otel_agentic.scoring.model import (
     ConversationScore,
@@ -363,7 +363,7 @@ def _insert_pairs(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[
     Table(con, "call_pairs").insert(con, dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
 
 
-#: The columns of `scores` that are the same for all scores of an evaluator, or of the core, for a conversation.
+#: The columns of `scores` with equal values in all scores of one evaluator and conversation.
 _IDENTITY: Final = (
     "evaluation_id", "evaluation", "evaluator", "evaluator_version", "environment", "conversation_id", "revision",
 )  # fmt: skip
