@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from uuid import uuid4
 
 from otel_agentic import plugins
+from otel_agentic.config import export_folder_of
 from otel_agentic.dialects import Reader
 from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.engine.segments import SegmentReader
@@ -37,7 +38,6 @@ from otel_agentic.store.maintenance.export import (
     WORK,
     day_folder,
     days_of,
-    export_folder_of,
     remove_work,
     work_folder,
     write_day,

@@ -44,7 +44,6 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import gammaln, logsumexp, roots_jacobi
 
 from otel_agentic.stats.estimators import mode_estimator
@@ -264,6 +263,8 @@ def _largest_likelihood(n: IntArray, c: IntArray, cases: FloatArray, p0: float) 
     solve a non-negative least squares problem, and parts of weight 0 are removed. The log-likelihood is concave in G,
     so the largest gradient bounds the maximum: log-likelihood + N log(gradient / N).
     """
+    from scipy.optimize import nnls  # noqa: PLC0415 — slow to import, and a tier is claimed for few groups
+
     rates = np.unique(np.concatenate((np.sin(np.linspace(0.0, np.pi / 2.0, _GRID_RATES)) ** 2, c / n)))
     with np.errstate(divide="ignore"):
         log_likelihood = _counts_times_logs(c, np.log(rates)) + _counts_times_logs(n - c, np.log1p(-rates))
