@@ -12,6 +12,7 @@ from pydantic import Field
 
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.commands.registry import Context, command
+from otel_agentic.config import export_folder_of
 from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.engine.transfer import snapshot
@@ -19,7 +20,6 @@ from otel_agentic.reports.conversations import by_framework, id_reuse_of, of_vie
 from otel_agentic.store.connection import DEFAULT, require_evaluation, to_json_value
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.maintenance import vacuum as stats
-from otel_agentic.store.maintenance.export import export_folder_of
 from otel_agentic.store.maintenance.import_files import drop_orphans
 from otel_agentic.store.queries import conversations as browse
 from otel_agentic.store.queries.user_queries import limits_of

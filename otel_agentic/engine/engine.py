@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from otel_agentic import plugins
+from otel_agentic.config import export_folder_of
 from otel_agentic.dialects import Reader
 from otel_agentic.evaluation.listener import EvaluationListener
 from otel_agentic.store import Store
-from otel_agentic.store.maintenance.export import export_folder_of
 from otel_agentic.store.store import instance_id_of
 
 if TYPE_CHECKING:

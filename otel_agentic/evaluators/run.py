@@ -194,8 +194,10 @@ def evaluating(evaluators: Sequence[Evaluator | AskingEvaluator], subject: Subje
     lacking = {needs: first_missing(subject, needs) for needs in set(needs_of.values())}
     able = [evaluator for evaluator in evaluators if lacking[needs_of[evaluator.name]] is None]
     ran = {evaluator.name: _evaluated(evaluator, subject) for evaluator in able if not asks(evaluator)}
-    judged = yield from together([_dialogue_with_judge(evaluator, subject) for evaluator in able if asks(evaluator)])
-    ran |= {result.evaluator.name: result for result in judged}
+    judge_results = yield from together(
+        [_dialogue_with_judge(evaluator, subject) for evaluator in able if asks(evaluator)]
+    )
+    ran |= {result.evaluator.name: result for result in judge_results}
     return [
         Ran(evaluator, abstentions(evaluator, *lack))
         if (lack := lacking[needs_of[evaluator.name]]) is not None

@@ -88,4 +88,4 @@ def mcnemar(gained: int, lost: int) -> float:
     >>> mcnemar(0, 0), round(mcnemar(1, 8), 4), mcnemar(5, 5)
     (1.0, 0.0391, 1.0)
     """
-    return float(scipy.stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    return min(1.0, 2.0 * float(scipy.special.bdtr(min(gained, lost), gained + lost, 0.5)))
