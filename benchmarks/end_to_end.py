@@ -72,7 +72,7 @@ def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = 
         with Engine(settings, create=True, collecting=True) as engine:
             if workload.cases:
                 engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
-            stages = _Stages(engine, workload)
+            stages = Stages(engine, workload)
             times_s: dict[str, float] = {}
             gc.freeze()  # as `serve` does
             for name, work in stages.all():
@@ -94,7 +94,7 @@ def _show(workload: Workload, plain_s: float, times_s: dict[str, float], counts:
     print(f"  nothing falls behind on one core up to {workload.spans / total_s:,.0f} spans/s")
 
 
-class _Stages:
+class Stages:
     """The stages of a collector on an opened store."""
 
     def __init__(self, engine: Engine, workload: Workload) -> None:

@@ -146,10 +146,10 @@ class JudgeReport:
     corrections: Corrections
 
     @classmethod
-    def of(cls, engine: Engine, selection: Selection) -> JudgeReport:
-        """Read origins, models and calibrations from the store."""
+    def of(cls, engine: Engine, selection: Selection, keys: Iterable[Key] | None = None) -> JudgeReport:
+        """Read the origins of conversations (None: all of the selection), models and calibrations from the store."""
         with engine.store.read() as con:
-            score_origins = origins(con, selection)
+            score_origins = origins(con, selection, keys)
             judges = sorted({(origin.judge, origin.judge_version) for origin in score_origins.values()})
             models = {judge: newest_model(con, *judge) for judge in judges}
             calibrations: dict[_Judge, list[Row]] = {}
@@ -164,8 +164,9 @@ class JudgeReport:
     def partial_fails(self, scored: Iterable[ScoredConversation]) -> int:
         """Return how many conversations failed while other required parts of them were not evaluated."""
         return sum(
-            conversation.outcome == "fail" and (origin := self._origin(conversation)) is not None and origin.partial
+            conversation.count
             for conversation in scored
+            if conversation.outcome == "fail" and (origin := self._origin(conversation)) is not None and origin.partial
         )
 
     def judge_of(self, scored: Iterable[ScoredConversation]) -> GroupJudge | None:
@@ -173,25 +174,24 @@ class JudgeReport:
 
         If there are several judges, it is the judge of most conversations; the others are named.
         """
-        scored_by_judge = [
-            origin
-            for conversation in scored
-            if (origin := self._origin(conversation)) is not None and origin.has_judged_answer
-        ]
-        counted = Counter((origin.judge, origin.judge_version) for origin in scored_by_judge)
+        counted: Counter[_Judge] = Counter()
+        evaluations: dict[_Judge, set[str]] = {}
+        for conversation in scored:
+            origin = self._origin(conversation)
+            if origin is not None and origin.has_judged_answer:
+                judge = origin.judge, origin.judge_version
+                counted[judge] += conversation.count
+                evaluations.setdefault(judge, set()).add(origin.evaluation_id)
         if not counted:
             return None
         (judge, conversations), *others = counted.most_common()
-        evaluations = {
-            origin.evaluation_id for origin in scored_by_judge if (origin.judge, origin.judge_version) == judge
-        }
         return GroupJudge(
             name=judge[0],
             version=judge[1],
             model=self.models[judge],
             conversations=conversations,
             others=[" ".join(other) for other, _ in others],
-            calibration=self._calibration(judge, evaluations),
+            calibration=self._calibration(judge, evaluations[judge]),
         )
 
     def _origin(self, conversation: ScoredConversation) -> Origin | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,10 +12,10 @@ import numpy as np
 from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.results import reports as results
 from otel_agentic.results.reports import LabelCorrection, LabelRates, Rate
-from otel_agentic.stats.first_success import first_success
+from otel_agentic.stats.first_success import Amounts, first_success_of
 from otel_agentic.stats.label_correction import LabelledTraffic, corrected_by_labels, correlation, powers
 from otel_agentic.store.annotations import load_labels, load_verdicts, random_samples
-from otel_agentic.store.queries.scores import numbers_by_conversation
+from otel_agentic.store.queries.scores import effort_by_kind, numbers_by_conversation
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
@@ -60,7 +61,8 @@ class TrafficNumbers:
 
     Attributes:
         verdicts: the verdict of people on each labelled conversation.
-        numbers: metrics and sizes of each conversation, by name.
+        numbers: metrics and sizes of each conversation, by name; empty where conversations are counted by kind.
+        efforts: the sum and the number of known costs and durations of each kind, by name.
         predictors: the names of metrics and sizes that may predict a verdict.
         level: level of the intervals.
     """
@@ -69,6 +71,15 @@ class TrafficNumbers:
     numbers: Mapping[Key, Mapping[NumberName, float]]
     predictors: frozenset[str]
     level: float
+    efforts: Mapping[int, Mapping[str, tuple[float, int]]] = field(default_factory=dict)
+
+    @classmethod
+    def by_kind(cls, engine: Engine, selection: Selection) -> TrafficNumbers:
+        """Read the cost and duration of unlabelled conversations, counted by kind, from the store."""
+        settings = engine.settings
+        with engine.store.read() as con:
+            efforts = effort_by_kind(con, selection, _COST, settings.slo.since_ns)
+        return cls(verdicts={}, numbers={}, predictors=frozenset(), level=settings.stats.level, efforts=efforts)
 
     @classmethod
     def of(cls, engine: Engine, selection: Selection) -> TrafficNumbers:
@@ -153,13 +164,13 @@ class TrafficNumbers:
     def first_success(self, members: Sequence[ScoredConversation]) -> results.FirstSuccess | None:
         """Return the expected effort until the first success of a group, or None without a success."""
         total, passed = (
-            sum(member.weight for member in members if member.outcome in outcomes)
+            sum(member.count * member.weight for member in members if member.outcome in outcomes)
             for outcomes in ({"pass", "fail"}, {"pass"})
         )
         if not passed:
             return None
         cost, seconds = (
-            first_success(
+            first_success_of(
                 self._amounts(members, name, "pass"), self._amounts(members, name, "fail"), p=min(1.0, passed / total)
             )
             for name in (_COST, _SECONDS)
@@ -174,9 +185,16 @@ class TrafficNumbers:
             known_seconds=seconds.passes + seconds.failures,
         )
 
-    def _amounts(self, members: Sequence[ScoredConversation], name: str, outcome: str) -> list[float | None]:
-        keys = [(member.environment, member.conversation_id) for member in members if member.outcome == outcome]
-        return [self.numbers.get(key, {}).get((name, None)) for key in keys]
+    def _amounts(self, members: Sequence[ScoredConversation], name: str, outcome: str) -> Amounts:
+        selected = [member for member in members if member.outcome == outcome]
+        keys = [(member.environment, member.conversation_id) for member in selected if member.kind is None]
+        amounts = Amounts.of(self.numbers.get(key, {}).get((name, None)) for key in keys)
+        sums = [self.efforts[member.kind][name] for member in selected if member.kind is not None]
+        return Amounts(
+            total=math.fsum((amounts.total, *(total for total, _ in sums))),
+            known=amounts.known + sum(known for _, known in sums),
+            attempts=sum(member.count for member in selected),
+        )
 
     def _matrix(self, members: Sequence[ScoredConversation]) -> tuple[list[NumberName], np.ndarray]:
         """Return the names of the predictors, and their values by conversation, NaN where unknown."""

@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import GroupEvaluator, Member, MetricScore
+from otel_agentic.evaluators.operations import (
+    COST,
+    COST_PER_SUCCESS,
+    INPUT_TOKENS,
+    LATENCY,
+    LATENCY_P50,
+    LATENCY_P95,
+    OUTPUT_TOKENS,
+    TOKENS_PER_SUCCESS,
+    Totals,
+)
 from otel_agentic.evaluators.registry import chosen_of, metrics_by_name
 from otel_agentic.evaluators.run import RAISED, FailureRules, Location, checked_scores
 from otel_agentic.results import reports as results
-from otel_agentic.store.queries.scores import Total, conversations_of, members_of, metric_totals
+from otel_agentic.store.queries.scores import (
+    KindGroups,
+    Total,
+    amounts_of,
+    conversations_of,
+    members_of,
+    metric_totals,
+    select_members,
+)
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.engine.engine import Engine
+    from otel_agentic.store.connection import Connection
+    from otel_agentic.store.queries.scores import GroupAmounts, KnownAmounts, MemberGroups
     from otel_agentic.store.table import Key, Selection
 
 _FIELDS: Final = ("name", "value", "label", "explanation", "reason", "turn_index", "position", "tool_name", "parameter")
@@ -90,7 +111,7 @@ def metric_summaries(
 
 
 def summaries_of(
-    engine: Engine, groups: Sequence[AbstractSet[Key]], *, names: Collection[str] | None = None
+    engine: Engine, groups: MemberGroups, *, names: Collection[str] | None = None
 ) -> list[list[MetricSummary]]:
     """Return, for each set of conversations, summaries of the newest metric scores, by metric name.
 
@@ -102,15 +123,24 @@ def summaries_of(
     installed = engine.runner.installed
     rules = FailureRules(metrics_by_name(installed).values(), engine.settings.evaluators)
     group_evaluators = _group_evaluators(engine, names)
+    count = len(groups.kinds) if isinstance(groups, KindGroups) else len(groups)
     with engine.store.read() as con:
-        totals = metric_totals(con, groups, names, rules.thresholds)
-        reads = {metric for evaluator in group_evaluators for metric in evaluator.reads}
-        members = members_of(con, groups, reads) if group_evaluators else []
-    summaries: list[list[MetricSummary]] = [[] for _ in groups]
+        select_members(con, groups)
+        totals = metric_totals(con, names, rules.thresholds)
+        counted = [evaluator for evaluator in group_evaluators if type(evaluator) is Totals]
+        amounts = _amounts(con, count) if counted else []
+        others = [evaluator for evaluator in group_evaluators if evaluator not in counted]
+        reads = {metric for evaluator in others for metric in evaluator.reads}
+        members = members_of(con, reads, count) if others else []
+    summaries: list[list[MetricSummary]] = [[] for _ in range(count)]
     for total in totals:
         summaries[total.group].append(_summary(total, rules))
+    for number, group_amounts in enumerate(amounts):
+        scores = _totals(group_amounts)
+        summaries[number] += _group_summaries(counted[0], scores, rules, names, group_amounts.conversations)
     for number, group in enumerate(members):
-        summaries[number] += _summaries_of_group(group_evaluators, group, rules, names)
+        for evaluator in others:
+            summaries[number] += _group_summaries(evaluator, _group_scores(evaluator, group), rules, names, len(group))
     return [sorted(group_summaries, key=lambda metric: metric.summary.name) for group_summaries in summaries]
 
 
@@ -164,13 +194,54 @@ def _coverage(n: int, missing: int) -> float | None:
     return n / (n + missing) if n + missing else None
 
 
-def _summaries_of_group(
-    evaluators: Sequence[GroupEvaluator], members: Sequence[Member], rules: FailureRules, names: Collection[str] | None
+def _group_summaries(
+    evaluator: GroupEvaluator,
+    scores: Iterable[MetricScore],
+    rules: FailureRules,
+    names: Collection[str] | None,
+    size: int,
 ) -> Iterator[MetricSummary]:
-    for evaluator in evaluators:
-        for score in _group_scores(evaluator, members):
-            if names is None or score.name in names:
-                yield _group_summary(evaluator, score, rules, len(members))
+    for score in scores:
+        if names is None or score.name in names:
+            yield _group_summary(evaluator, score, rules, size)
+
+
+def _amounts(con: Connection, groups: int) -> list[GroupAmounts]:
+    return amounts_of(con, groups, cost=COST, tokens=(INPUT_TOKENS, OUTPUT_TOKENS), latency=LATENCY)
+
+
+def _totals(amounts: GroupAmounts) -> list[MetricScore]:
+    """Return the scores of `Totals` from sums in SQL: its conversations are too many to read each."""
+    return [
+        _per_success(COST_PER_SUCCESS, amounts, amounts.cost, "cost"),
+        _per_success(TOKENS_PER_SUCCESS, amounts, amounts.tokens, "tokens"),
+        _latency(LATENCY_P50, amounts.latency_p50, amounts.turns),
+        _latency(LATENCY_P95, amounts.latency_p95, amounts.turns),
+    ]
+
+
+def _per_success(name: str, amounts: GroupAmounts, known: KnownAmounts, noun: str) -> MetricScore:
+    left_out = {
+        "not evaluated": amounts.conversations - amounts.decided,
+        f"without {noun}": amounts.decided - known.known,
+    }
+    message = "".join(f"; {count} {why} left out" for why, count in left_out.items() if count)
+    details = {"conversations": known.known, "passed": known.passed, "left_out": left_out}
+    if not known.passed:
+        why = (
+            f"none of {known.known} conversations passed"
+            if known.known
+            else f"{noun} known of no evaluated conversation"
+        )
+        return MetricScore(name=name, reason="no_data", explanation=why + message, details=details)
+    explanation = f"{known.total:,.6g} over {known.known} conversations, {known.passed} of which passed{message}"
+    return MetricScore(name=name, value=known.total / known.passed, explanation=explanation, details=details)
+
+
+def _latency(name: str, value_s: float, turns: int) -> MetricScore:
+    if not turns:
+        return MetricScore(name=name, reason="no_data", explanation="no turn has a latency")
+    return MetricScore(name=name, value=value_s, explanation=f"of {turns} turns", details={"turns": turns})
 
 
 def _group_scores(evaluator: GroupEvaluator, members: Sequence[Member]) -> Sequence[MetricScore]:

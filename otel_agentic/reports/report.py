@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from otel_agentic.errors import UsageError
@@ -21,7 +22,7 @@ from otel_agentic.reports.objectives import objectives_report
 from otel_agentic.results import reports as results
 from otel_agentic.results.reports import GroupRates, MetricSummary, Rate, RatesAtK, Report, ReportGroup, Sides
 from otel_agentic.scoring.criteria import CORRECT, fingerprint
-from otel_agentic.scoring.model import banded
+from otel_agentic.scoring.model import BANDS, band_of
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats import (
     Estimates,
@@ -36,9 +37,11 @@ from otel_agentic.stats import (
 from otel_agentic.stats.cluster import INTERVAL_METHOD as BOOTSTRAP
 from otel_agentic.stats.cluster import collapsed, with_bootstrap
 from otel_agentic.stats.compare import Difference, compare
+from otel_agentic.store.annotations import has_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.criteria import scored_otherwise
-from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.queries.conversations import conversation_kinds, newest_trusted_end, scored_conversations
+from otel_agentic.store.queries.scores import KindGroups
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text
 from otel_agentic.store.windows import removed_attempts
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import StatsSettings
     from otel_agentic.engine.engine import Engine
     from otel_agentic.stats.hierarchical import TargetEstimate
+    from otel_agentic.store.queries.scores import MemberGroups
 
 ComparedBy = Literal["agent", "version", "environment", "service", "tag"]
 COMPARED_BY: Final[tuple[ComparedBy, ...]] = get_args(ComparedBy)
@@ -122,18 +126,24 @@ class ReportRequest(Selection):
         changes = {"k": validate_k(stats.k if self.k is None else self.k), "estimator": self.estimator}
         return stats.model_copy(update={name: value for name, value in changes.items() if value is not None})
 
-    def groups(self, engine: Engine) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
+    def groups(self, engine: Engine, *, by_kind: bool = False) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
         """Return the conversations of each group, sorted by end.
+
+        Args:
+            engine: the opened store.
+            by_kind: count conversations that differ only in id and time; only where `counts_by_kind` allows it.
 
         Raises:
             UsageError: a group or a comparison is invalid, or one side of a comparison has no conversations.
         """
         parsed = None if self.window is None else parse_window(self.window)
+        selection = self.within_window(engine)
         with engine.store.read() as con:
-            scored = scored_conversations(con, self)
+            if by_kind:
+                scored = conversation_kinds(con, selection, engine.settings.slo.since_ns)
+            else:
+                scored = scored_conversations(con, selection)
         scored = outcomes_by(engine, scored, self.criteria[0])
-        if parsed is not None and parsed.width_ns is not None:
-            scored = within(engine, scored, parsed.width_ns, self.until_ns)
         by, compared = ("agent", *(self.by or ())), self.compared
         if compared is None:
             groups = group_by(scored, tuple(dict.fromkeys(by)))
@@ -142,6 +152,40 @@ class ReportRequest(Selection):
         if parsed is None or parsed.newest is None:
             return groups
         return {key: members[-parsed.newest :] for key, members in groups.items()}
+
+    def counts_by_kind(self, engine: Engine) -> bool:
+        """Return whether counts of equal conversations are enough, so that no single conversation need be read."""
+        window = None if self.window is None else parse_window(self.window)
+        if (
+            self.criteria != [CORRECT]
+            or self.interval != "default"
+            or (window is not None and window.newest is not None)
+            or (self.compared is not None and self.compared.by == "tag")
+        ):
+            return False
+        with engine.store.read() as con:
+            return not has_labels(con)
+
+    def within_window(self, engine: Engine) -> Selection:
+        """Return the selection of the conversations of a window in time; see `within`."""
+        width_ns = None if self.window is None else parse_window(self.window).width_ns
+        if width_ns is None:
+            return self
+        if self.until_ns is not None:
+            end_ns: int | None = self.until_ns
+        elif engine.collecting:
+            end_ns = engine.clock()
+        else:
+            with engine.store.read() as con:
+                end_ns = newest_trusted_end(con, self)
+        if end_ns is None:
+            return self
+        first_ns, beyond_ns = end_ns - width_ns + 1, end_ns + 1
+        return replace(
+            self,
+            since_ns=first_ns if self.since_ns is None else max(first_ns, self.since_ns),
+            until_ns=beyond_ns if self.until_ns is None else self.until_ns,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,12 +473,22 @@ def _estimates(estimates: Estimates) -> dict[str, Any]:
 
 
 def _metrics(
-    engine: Engine, groups: Mapping[GroupKey, Sequence[ScoredConversation]], names: Sequence[str] | None
+    engine: Engine,
+    groups: Mapping[GroupKey, Sequence[ScoredConversation]],
+    names: Sequence[str] | None,
+    selection: Selection | None,
 ) -> dict[GroupKey, list[MetricSummary] | None]:
-    """Return the metric summaries of each group of conversations, or None if no metrics are requested."""
+    """Return the metric summaries of each group of conversations, or None if no metrics are requested.
+
+    `selection` is that of conversations that are counted by kind, else None.
+    """
     if names is not None and not names:
         return dict.fromkeys(groups)
-    by_group = summaries_of(engine, [_keys(members) for members in groups.values()], names=names)
+    members: MemberGroups = [_keys(group) for group in groups.values()]
+    if selection is not None:
+        kinds = [{member.kind for member in group if member.kind is not None} for group in groups.values()]
+        members = KindGroups(kinds=kinds, selection=selection, from_ns=engine.settings.slo.since_ns)
+    by_group = summaries_of(engine, members, names=names)
     return {key: [item.summary for item in metrics] for key, metrics in zip(groups, by_group, strict=True)}
 
 
@@ -442,9 +496,12 @@ def _tool_bands(members: Sequence[ScoredConversation]) -> dict[str, dict[str, in
     """Return for each applicable tool dimension the number of perfect, good, moderate and poor conversations."""
     bands: dict[str, dict[str, int]] = {}
     for name in DIMENSIONS:
-        scores = [value for member in members if (value := member.dimensions.get(name)) is not None]
-        if scores:
-            bands[name] = {str(band): count for band, count in banded(scores).items()}
+        counts = dict.fromkeys(map(str, BANDS), 0)
+        for member in members:
+            if (value := member.dimensions.get(name)) is not None:
+                counts[band_of(value)] += member.count
+        if any(counts.values()):
+            bands[name] = counts
     return bands
 
 
@@ -463,11 +520,14 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     stats = request.stats(engine)
     names = None if metrics is None else list(resolved(metrics, engine.runner.installed))
     criteria = request.criteria
-    rates = {name: _summaries(engine, replace(request, criterion=name), stats) for name in criteria}
+    by_kind, compared = request.counts_by_kind(engine), request.compared
+    rates = {name: _summaries(engine, replace(request, criterion=name), stats, by_kind=by_kind) for name in criteria}
     groups, summaries = rates[criteria[0]]
-    compared, judges, traffic = request.compared, JudgeReport.of(engine, request), TrafficNumbers.of(engine, request)
+    selection = request.within_window(engine) if by_kind else request
+    judges = JudgeReport.of(engine, request, chain.from_iterable(map(_keys, groups.values())) if by_kind else None)
+    traffic = TrafficNumbers.by_kind(engine, selection) if by_kind else TrafficNumbers.of(engine, request)
     requested = [plugin.name for plugin in engine.estimators(request.estimator)]
-    measured = _metrics(engine, groups, names)
+    measured = _metrics(engine, groups, names, selection if by_kind else None)
     failed = engine.rebuilder.not_rebuilt
     traces = sum(isinstance(item, str) for item in failed)
     with engine.store.read() as con:
@@ -525,15 +585,15 @@ def _distinct(groups: Mapping[GroupKey, Sequence[ScoredConversation]]) -> list[S
 
 
 def _summaries(
-    engine: Engine, request: ReportRequest, stats: StatsSettings
+    engine: Engine, request: ReportRequest, stats: StatsSettings, *, by_kind: bool
 ) -> tuple[Mapping[GroupKey, Sequence[ScoredConversation]], list[GroupSummary]]:
     """Return the conversations of each group, and the summary of each."""
-    groups = request.groups(engine)
+    groups = request.groups(engine, by_kind=by_kind)
     displayed = shown_estimators(stats)
     names = [*(plugin.name for plugin in engine.estimators(request.estimator)), *displayed, HierarchicalEstimator.name]
     estimators = [engine.estimators(name)[0] for name in dict.fromkeys(names)]
     since_start = replace(request, since_ns=None, window=None)
-    all_groups = groups if since_start == request else since_start.groups(engine)
+    all_groups = groups if since_start == request else since_start.groups(engine, by_kind=by_kind)
     basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
     if request.criteria[0] != CORRECT:
         basis = {key: replace(value, withheld=_NO_TIER) for key, value in basis.items()}

@@ -30,6 +30,28 @@ class FirstSuccess:
     failures: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """The amounts of `attempts` attempts: the sum of the `known` ones."""
+
+    total: float = 0.0
+    known: int = 0
+    attempts: int = 0
+
+    @classmethod
+    def of(cls, amounts: Iterable[float | None]) -> Amounts:
+        """Return the sum of amounts, of which None is unknown.
+
+        Raises:
+            ValueError: an amount is negative or not finite.
+        """
+        every = list(amounts)
+        known = [amount for amount in every if amount is not None]
+        if any(not (math.isfinite(amount) and amount >= 0) for amount in known):
+            raise ValueError("amounts must be finite and at least 0")
+        return cls(total=math.fsum(known), known=len(known), attempts=len(every))
+
+
 def first_success(
     passed: Iterable[float | None], failed: Iterable[float | None], *, p: float | None = None
 ) -> FirstSuccess | None:
@@ -53,28 +75,28 @@ def first_success(
 
     Ref: A. Wald, On cumulative sums of random variables, 1944.
     """
-    passes, failures = list(passed), list(failed)
+    return first_success_of(Amounts.of(passed), Amounts.of(failed), p=p)
+
+
+def first_success_of(passed: Amounts, failed: Amounts, *, p: float | None = None) -> FirstSuccess | None:
+    """Return the same from the sums of the amounts.
+
+    Raises:
+        ValueError: see `first_success`.
+    """
     if p is not None and not 0.0 <= p <= 1.0:
         raise ValueError(f"p must be in [0, 1], found {p}")
-    if any(amount is not None and not (math.isfinite(amount) and amount >= 0) for amount in (*passes, *failures)):
-        raise ValueError("amounts must be finite and at least 0")
     if p is None:
-        p = len(passes) / (len(passes) + len(failures)) if passes else 0.0
+        p = passed.attempts / (passed.attempts + failed.attempts) if passed.attempts else 0.0
     if p == 0.0:
         return None
-    known_passes = [amount for amount in passes if amount is not None]
-    known_failures = [amount for amount in failures if amount is not None]
     return FirstSuccess(
-        p=p,
-        attempts=1.0 / p,
-        amount=_amount(p, known_passes, known_failures),
-        passes=len(known_passes),
-        failures=len(known_failures),
+        p=p, attempts=1.0 / p, amount=_amount(p, passed, failed), passes=passed.known, failures=failed.known
     )
 
 
-def _amount(p: float, passes: list[float], failures: list[float]) -> float | None:
-    if not passes or (p < 1.0 and not failures):
+def _amount(p: float, passed: Amounts, failed: Amounts) -> float | None:
+    if not passed.known or (p < 1.0 and not failed.known):
         return None
-    wasted = math.fsum(failures) / len(failures) * (1.0 - p) / p if p < 1.0 else 0.0
-    return wasted + math.fsum(passes) / len(passes)
+    wasted = failed.total / failed.known * (1.0 - p) / p if p < 1.0 else 0.0
+    return wasted + passed.total / passed.known

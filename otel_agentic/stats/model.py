@@ -42,7 +42,7 @@ TIERS: Final[tuple[Tier, ...]] = (
 
 
 #: A case, whether the attempt is correct and, where attempts are sampled, its weight.
-Outcome = tuple[str | CaseKey, bool] | tuple[str | CaseKey, bool, float]
+Outcome = tuple[str | CaseKey, bool] | tuple[str | CaseKey, bool, float] | tuple[str | CaseKey, bool, float, int]
 
 
 class CaseWeights(NamedTuple):
@@ -84,10 +84,10 @@ class Attempts:
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> Attempts:
-        """Return the attempts of tuples `(case, correct)` or `(case, correct, weight)`, counted by case.
+        """Return the attempts of tuples `(case, correct[, weight[, number]])`, counted by case.
 
         A case is `(dataset, case_id)`, or a case id without a dataset. A weight is 1 / the probability that the attempt
-        was sampled; without one it is 1.
+        was sampled; without one it is 1. A tuple represents a number of equal attempts, 1 by default.
 
         Raises:
             UsageError: a weight is not a number above 0; names the case.
@@ -104,11 +104,16 @@ class Attempts:
         weighted: dict[CaseKey, tuple[float, float, float]] = defaultdict(lambda: (0.0, 0.0, 0.0))
         for case, correct, *optional in outcomes:
             key = ("", case) if isinstance(case, str) else case
-            n[key] += 1
-            c[key] += correct
+            number = int(optional[1]) if len(optional) > 1 else 1
+            n[key] += number
+            c[key] += number * correct
             weight = _checked_weight(optional[0], key) if optional else 1.0
             total, correct_weight, squares = weighted[key]
-            weighted[key] = (total + weight, correct_weight + weight * correct, squares + weight * weight)
+            weighted[key] = (
+                total + number * weight,
+                correct_weight + number * weight * correct,
+                squares + number * weight * weight,
+            )
         return cls(cases=tuple(case_count(key, n[key], c[key], CaseWeights(*weighted[key])) for key in sorted(n)))
 
     @property

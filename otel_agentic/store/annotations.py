@@ -179,6 +179,12 @@ def _annotations(labels: Iterable[Label], source: str, now_ns: int, *, random_sa
         )
 
 
+def has_labels(con: DuckDBPyConnection) -> bool:
+    """Return whether a person, a file or an event ever labelled anything."""
+    sql = "SELECT EXISTS (FROM annotations) OR EXISTS (FROM calibration_verdicts)"
+    return bool(con.execute(sql).fetchall()[0][0])
+
+
 def load_labels(con: DuckDBPyConnection) -> dict[str, Label]:
     """Return the labels of labels files by conversation id."""
     return {

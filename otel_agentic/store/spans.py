@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -213,12 +214,18 @@ class SpanTables:
     """The tables `spans` and `log_records`. Used by the writer thread only."""
 
     def __init__(self, con: DuckDBPyConnection, reader: Reader, recent_limit: int) -> None:
-        """Read the newest ids of the file; `con`, outside a transaction, is also the connection passed to `insert`."""
+        """Prepare the tables; `con`, outside a transaction, is also the connection passed to `insert`."""
+        self._con = con
         self._spans = Feed(con, "spans")
         self._logs = Table(con, "log_records")
         self._reader = reader
-        self._recent = _newest_ids(con, recent_limit)
+        self._recent_limit = recent_limit
         self._last_ns = last_commit_ns(con)
+
+    @cached_property
+    def _recent(self) -> RecentIds:
+        """The newest ids of the file, read before the first insert, because most commands insert no spans."""
+        return _newest_ids(self._con, self._recent_limit)
 
     def insert(
         self, con: DuckDBPyConnection, batches: Sequence[SpanBatch], now_ns: int

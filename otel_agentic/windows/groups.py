@@ -231,14 +231,17 @@ def _summary(
     claim, basis = claim_and_basis
     has_targets = len(attempts.cases) > 1 and any(row.case_id is not None for row in scored)
     n, c = attempts.n, attempts.c
-    known_failures = sum(row.outcome == "not_evaluated" and row.known_failure is not None for row in scored)
+    total = sum(row.count for row in scored)
+    known_failures = sum(
+        row.count for row in scored if row.outcome == "not_evaluated" and row.known_failure is not None
+    )
     return GroupSummary(
         key=key,
         n=n,
         c=c,
         not_evaluated=_not_evaluated(scored),
-        coverage=n / len(scored) if scored else None,
-        bounds=pass_rate_bounds(n, c, len(scored) - n, known_failures),
+        coverage=n / total if total else None,
+        bounds=pass_rate_bounds(n, c, total - n, known_failures),
         estimates=estimates,
         default_estimator=default,
         effective_n=effective_n,
@@ -261,15 +264,17 @@ def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
     evaluated = [conversation for conversation in scored if conversation.outcome != "not_evaluated"]
     unequal = len({conversation.weight for conversation in evaluated}) > 1
     return Attempts.of(
-        (conversation.case_key, conversation.outcome == "pass", conversation.weight if unequal else 1.0)
+        (case, conversation.outcome == "pass", conversation.weight if unequal else 1.0, n)
         for conversation in evaluated
+        for case, n in conversation.cases()
     )
 
 
 def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:
-    reasons = Counter(
-        conversation.reason or "no_data" for conversation in scored if conversation.outcome == "not_evaluated"
-    )
+    reasons: Counter[str] = Counter()
+    for conversation in scored:
+        if conversation.outcome == "not_evaluated":
+            reasons[conversation.reason or "no_data"] += conversation.count
     return dict(sorted(reasons.items()))
 
 
@@ -278,9 +283,10 @@ def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, Di
     for dimension in DIMENSIONS:
         members = [conversation for conversation in scored if dimension in conversation.dimensions]
         if members:
-            total = sum(row.weight * row.dimensions[dimension] for row in members)
-            mean = total / sum(row.weight for row in members)
-            means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=len(members))
+            total = sum(row.count * row.weight * row.dimensions[dimension] for row in members)
+            mean = total / sum(row.count * row.weight for row in members)
+            count = sum(row.count for row in members)
+            means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=count)
     return means
 
 

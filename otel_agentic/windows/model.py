@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
@@ -196,12 +196,12 @@ class JudgedByProbability:
 
 def judged_by_probability(scored: Iterable[ScoredConversation]) -> JudgedByProbability:
     """Return the counts of conversations whose answers a calibrated judge decided."""
-    members = [(row.pass_probability, row.outcome) for row in scored if row.pass_probability is not None]
+    members = [(row.pass_probability, row.outcome, row.count) for row in scored if row.pass_probability is not None]
     return JudgedByProbability(
-        n=len(members),
-        probability=sum(probability for probability, _ in members),
-        evaluated=sum(outcome != "not_evaluated" for _, outcome in members),
-        passed=sum(outcome == "pass" for _, outcome in members),
+        n=sum(count for _, _, count in members),
+        probability=sum(probability * count for probability, _, count in members),
+        evaluated=sum(count for _, outcome, count in members if outcome != "not_evaluated"),
+        passed=sum(count for _, outcome, count in members if outcome == "pass"),
     )
 
 
@@ -287,8 +287,9 @@ def claim_basis(
     times = []
     for row in members:
         if row.agent_version == newest and row.outcome != "not_evaluated":
-            counts[row.case_key] += 1
-            correct[row.case_key] += row.outcome == "pass"
+            for case, n in row.cases():
+                counts[case] += n
+                correct[case] += n * (row.outcome == "pass")
             times.append(row.ended_ns)
     removed_of_newest = [attempts for attempts in removed_of_group if attempts.key.agent_version == newest]
     for index, attempts in enumerate(removed_of_newest):
@@ -354,6 +355,9 @@ class ScoredConversation:
     `weight` is 1 / the share of conversations that were evaluated when it was scored. `known_failure` is the reason why
     an outcome of `not_evaluated: judge_unsure` fails regardless of the judge, or None if nothing failed.
     `pass_probability` is the probability of a pass according to a calibrated judge; None without such a judge.
+
+    A row may represent `count` conversations of one `kind`, which differ only in id and time: it has the id of one of them
+    and the earliest `ended_ns`. `kind` is None for a single conversation.
     """
 
     environment: str
@@ -376,6 +380,8 @@ class ScoredConversation:
     pass_probability: float | None = None
     criterion: str = CORRECT
     criteria: str = ""
+    count: int = 1
+    kind: int | None = None
 
     @property
     def case_key(self) -> CaseKey:
@@ -387,6 +393,15 @@ class ScoredConversation:
         if self.case_id is None:
             return ("", repr((self.environment, self.conversation_id)))
         return (self.dataset or "", self.case_id)
+
+    def cases(self) -> Iterator[tuple[CaseKey, int]]:
+        """Yield each case of the conversations that the row represents, and the number of its conversations."""
+        if self.case_id is not None or self.count == 1:
+            yield self.case_key, self.count
+            return
+        dataset, name = self.case_key
+        for number in range(self.count):
+            yield (dataset, f"{name} {number}"), 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

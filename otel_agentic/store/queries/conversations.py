@@ -414,9 +414,9 @@ def _all(con: DuckDBPyConnection, sql: str, selection: Selection) -> list[tuple[
     return con.execute(sql, bounds(selection)).fetchall()
 
 
-#: Every closed conversation with its newest score; one without a score is not evaluated, with reason `not_scored`.
-_SCORED_CONVERSATIONS: Final = f"""
-WITH tools AS (
+#: The means of the tool dimensions of each score, and the names of the tools in its expectations and faults.
+_TOOLS_OF_SCORES: Final = """
+tools AS (
     SELECT
         evaluation_id, environment, conversation_id, revision,
         avg(selection) AS selection, avg(parameters) AS parameters, avg(sequence) AS sequence,
@@ -434,14 +434,26 @@ WITH tools AS (
     FROM expected
     GROUP BY ALL
 )
-SELECT
-    c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service,
-    epoch_ns(c.window_time) AS ended_ns, s.dataset, s.case_id, coalesce(k.tags, []) AS tags,
-    coalesce(s.outcome, 'not_evaluated') AS outcome,
-    coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END) AS reason,
-    t.selection, t.parameters, t.sequence, t.utilization, coalesce(n.tools, []) AS tools,
-    1.0 / coalesce(s.sample_ratio, 1.0) AS weight, c.window_time < c.ended_at AS clock_ahead, s.known_failure,
-    s.pass_probability
+"""
+#: What a report reads of a closed conversation, besides its identity and time.
+_CONTENT: Final[dict[str, str]] = {
+    "agent": "c.agent",
+    "agent_version": "c.agent_version",
+    "service": "c.service",
+    "dataset": "s.dataset",
+    "case_id": "s.case_id",
+    "tags": "coalesce(k.tags, [])",
+    "outcome": "coalesce(s.outcome, 'not_evaluated')",
+    "reason": "coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END)",
+    **{name: f"t.{name}" for name in DIMENSIONS},
+    "tools": "coalesce(n.tools, [])",
+    "weight": "1.0 / coalesce(s.sample_ratio, 1.0)",
+    "clock_ahead": "c.window_time < c.ended_at",
+    "known_failure": "s.known_failure",
+    "pass_probability": "s.pass_probability",
+}
+#: Every closed conversation with its newest score; one without a score is not evaluated, with reason `not_scored`.
+_CLOSED: Final = f"""
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
@@ -453,13 +465,75 @@ LEFT JOIN named n ON n.evaluation_id = s.evaluation_id AND n.environment = s.env
     AND n.conversation_id = s.conversation_id AND n.revision = s.revision
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL
     AND {BOUNDS}
+"""
+_SCORED_CONVERSATIONS: Final = f"""
+WITH {_TOOLS_OF_SCORES}
+SELECT
+    c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
+    {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
+{_CLOSED}
 ORDER BY c.window_time, c.environment, c.conversation_id
+"""
+#: The end of the newest closed conversation whose sender's clock was right, or else of the newest.
+_NEWEST_END: Final = f"""
+SELECT epoch_ns(coalesce(max(c.window_time) FILTER (c.window_time >= c.ended_at), max(c.window_time)))
+FROM conversations c
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
+#: The same with the kind of each conversation: a hash of its content, of the origin of its score, and of whether it ended
+#: before `$from`.
+KINDS: Final = f"""
+WITH {_TOOLS_OF_SCORES}, judged AS (
+    SELECT evaluation_id, environment, conversation_id, revision, bool_or(answer_score IS NOT NULL) AS has_judged_answer
+    FROM turn_scores
+    GROUP BY ALL
+)
+SELECT
+    *, (hash(
+        environment, {", ".join(_CONTENT)}, evaluation_id, partial, computed_outcome, has_judged_answer,
+        coalesce(ended_ns < $from, false)
+    ) >> 1)::BIGINT AS kind
+FROM (
+    SELECT
+        c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns, c.started_at, c.ended_at,
+        c.window_time, s.evaluation_id, s.partial, s.computed_outcome, j.has_judged_answer,
+        {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
+    {_CLOSED.replace("WHERE", "LEFT JOIN judged j ON j.evaluation_id = s.evaluation_id AND j.environment = s.environment AND j.conversation_id = s.conversation_id AND j.revision = s.revision WHERE")}
+)
+"""  # noqa: S608 — the same
+_COUNTED_KINDS: Final = f"""
+SELECT
+    kind, count(*) AS count, any_value(environment) AS environment, min(conversation_id) AS conversation_id,
+    arg_min(revision, conversation_id) AS revision, min(ended_ns) AS ended_ns,
+    {", ".join(f"any_value({name}) AS {name}" for name in _CONTENT)}
+FROM ({KINDS})
+GROUP BY kind
+ORDER BY ended_ns, environment, conversation_id
+"""  # noqa: S608 — the same
 
 
 def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[ScoredConversation]:
     """Return the closed conversations of a selection with their newest scores, by end time."""
     return [_scored(row) for row in rows(con, _SCORED_CONVERSATIONS, bounds(selection))]
+
+
+def newest_trusted_end(con: DuckDBPyConnection, selection: Selection) -> int | None:
+    """Return the end of the newest closed conversation whose sender's clock was right, ns, or else of the newest."""
+    ((end_ns,),) = con.execute(_NEWEST_END, bounds(selection)).fetchall()
+    return None if end_ns is None else int(end_ns)
+
+
+def conversation_kinds(
+    con: DuckDBPyConnection, selection: Selection, from_ns: int | None = None
+) -> list[ScoredConversation]:
+    """Return the same conversations counted by kind: the conversations of a kind differ only in id and time.
+
+    Args:
+        con: a connection.
+        selection: the conversations.
+        from_ns: conversations that ended before this time are of other kinds than those that ended later.
+    """
+    return [_scored(row) for row in rows(con, _COUNTED_KINDS, {**bounds(selection), "from": from_ns})]
 
 
 def _scored(row: Row) -> ScoredConversation:

@@ -8,10 +8,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from otel_agentic.evaluators.base import Member, MetricScore
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
+from otel_agentic.store.queries.conversations import KINDS
 from otel_agentic.store.scores import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
 from otel_agentic.store.table import (
     BOUNDS,
@@ -22,6 +25,7 @@ from otel_agentic.store.table import (
     from_row,
     key_columns,
     parse_json,
+    registered,
     rows_with,
 )
 
@@ -62,6 +66,9 @@ JOIN conversation_scores s USING (environment, conversation_id, revision)
 JOIN evaluations e USING (evaluation_id)
 WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
+_ORIGINS_OF: Final = _ORIGINS.replace(
+    "JOIN conversation_scores", "SEMI JOIN requested USING (environment, conversation_id)\nJOIN conversation_scores", 1
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +88,19 @@ class Origin:
     computed: Outcome
 
 
-def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
-    """Return the origins of the newest scores of some conversations; conversations without a score are omitted."""
-    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in con.execute(_ORIGINS, bounds(selection)).fetchall()}
+def origins(con: DuckDBPyConnection, selection: Selection, keys: Iterable[Key] | None = None) -> dict[Key, Origin]:
+    """Return the origins of the newest scores of some conversations; conversations without a score are omitted.
+
+    Args:
+        con: a connection.
+        selection: the conversations.
+        keys: only these of the selection; None for all.
+    """
+    if keys is None:
+        scores = con.execute(_ORIGINS, bounds(selection)).fetchall()
+    else:
+        scores = rows_with(con, key_columns(keys), _ORIGINS_OF, bounds(selection))
+    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in scores}
 
 
 class _Stored:
@@ -178,21 +195,39 @@ def newest_model(con: DuckDBPyConnection, judge: str, version: str) -> str | Non
     return str(rows[0][0]) if rows else None
 
 
+#: The conversations of each group, numbered from 0 in each group; the table exists until the connection is closed.
+_MEMBERS: Final = """
+CREATE OR REPLACE TEMP TABLE members AS
+SELECT
+    w.group_no, row_number() OVER (PARTITION BY w.group_no) - 1 AS number, c.environment, c.conversation_id, c.revision,
+    c.window_time
+FROM requested w
+JOIN {conversations} c USING ({identity})
+"""
+_MEMBERS_BY_KEY: Final = _MEMBERS.format(
+    conversations="(FROM conversations WHERE NOT superseded)", identity="environment, conversation_id"
+)
+_MEMBERS_BY_KIND: Final = _MEMBERS.format(conversations=f"({KINDS})", identity="kind")
+_NO_MEMBERS: Final = """
+CREATE OR REPLACE TEMP TABLE members AS
+SELECT 0 AS group_no, 0 AS number, environment, conversation_id, revision, window_time FROM conversations LIMIT 0
+"""
+_LARGEST: Final = "SELECT coalesce(max(number), 0) FROM members"
 _METRIC_ROWS: Final = f"""
 WITH found AS (
-    SELECT w.group_no, c.window_time, s.*
-    FROM requested w
-    JOIN conversations c USING (environment, conversation_id)
+    SELECT m.group_no, m.number, m.window_time, s.*
+    FROM members m
     JOIN scores s USING (environment, conversation_id, revision)
-    WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core'
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core'
         AND ($names IS NULL OR s.name IN (SELECT unnest($names)))
 )
 """  # noqa: S608 — a constant of our own
+#: Distinct conversations are counted in a set of bits, which takes a small part of the memory of a hash table.
 _TOTALS: Final = f"""{_METRIC_ROWS}
 SELECT
     group_no, name, evaluator, arg_max(evaluator_version, window_time), count(*) FILTER (reason IS NULL),
-    count(DISTINCT (environment, conversation_id)) FILTER (reason IS NULL), count(DISTINCT (environment, conversation_id)),
-    avg(value), min(value), median(value), max(value)
+    coalesce(bit_count(bitstring_agg(number, 0, $largest) FILTER (reason IS NULL)), 0),
+    bit_count(bitstring_agg(number, 0, $largest)), avg(value), min(value), median(value), max(value)
 FROM found
 GROUP BY group_no, name, evaluator
 ORDER BY group_no, name, evaluator
@@ -214,13 +249,11 @@ WHERE NOT c.superseded AND {BOUNDS}
 ORDER BY c.environment, c.conversation_id
 """  # noqa: S608 — the same
 _OUTCOMES: Final = f"""
-SELECT w.group_no, c.environment, c.conversation_id, s.outcome
-FROM requested w
-JOIN conversations c USING (environment, conversation_id)
+SELECT m.group_no, m.environment, m.conversation_id, s.outcome
+FROM members m
 LEFT JOIN (SELECT * FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) s
     USING (environment, conversation_id, revision)
-WHERE NOT c.superseded
-ORDER BY w.group_no, c.window_time, c.environment, c.conversation_id
+ORDER BY m.group_no, m.window_time, m.environment, m.conversation_id
 """  # noqa: S608 — a constant of our own
 _METRIC_SCORES: Final = f"""{_METRIC_ROWS}
 SELECT
@@ -228,6 +261,37 @@ SELECT
     tool_name, parameter
 FROM found
 ORDER BY turn_index, position
+"""  # noqa: S608 — the same
+#: Of each group: its conversations, those that passed or failed, and of these the ones with a known amount and its sum.
+_AMOUNTS: Final = f"""
+WITH amounts AS (
+    SELECT
+        group_no, number, sum(value) FILTER (name = $cost) AS cost,
+        CASE WHEN count(value) FILTER (name = $input) > 0 AND count(value) FILTER (name = $output) > 0
+            THEN sum(value) FILTER (name IN ($input, $output)) END AS tokens
+    FROM members m
+    JOIN scores s USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core' AND s.name IN ($cost, $input, $output)
+    GROUP BY group_no, number
+)
+SELECT
+    m.group_no, count(*), count(*) FILTER (s.outcome IN ('pass', 'fail')),
+    count(a.cost) FILTER (s.outcome IN ('pass', 'fail')), count(a.cost) FILTER (s.outcome = 'pass'),
+    fsum(a.cost) FILTER (s.outcome IN ('pass', 'fail')),
+    count(a.tokens) FILTER (s.outcome IN ('pass', 'fail')), count(a.tokens) FILTER (s.outcome = 'pass'),
+    fsum(a.tokens) FILTER (s.outcome IN ('pass', 'fail'))
+FROM members m
+LEFT JOIN (SELECT * FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) s
+    USING (environment, conversation_id, revision)
+LEFT JOIN amounts a USING (group_no, number)
+GROUP BY m.group_no
+"""  # noqa: S608 — a constant of our own
+_LATENCIES: Final = f"""
+SELECT group_no, count(value), quantile_cont(value, 0.5), quantile_cont(value, 0.95)
+FROM members m
+JOIN scores s USING (environment, conversation_id, revision)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core' AND s.name = $latency AND s.value IS NOT NULL
+GROUP BY group_no
 """  # noqa: S608 — the same
 #: Tolerance for rounding errors of sums, as in `Threshold.met_by`.
 _SLACK: Final = 1e-9
@@ -253,28 +317,69 @@ class Total:
     outside: dict[str | None, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindGroups:
+    """Groups of closed conversations, each a set of kinds (see `conversation_kinds`).
+
+    Attributes:
+        kinds: the kinds of each group.
+        selection: the selection of the conversations.
+        from_ns: as the kinds were counted.
+    """
+
+    kinds: Sequence[AbstractSet[int]]
+    selection: Selection
+    from_ns: int | None = None
+
+
+#: Conversations by group: their identities, or their kinds.
+MemberGroups = Sequence[AbstractSet[Key]] | KindGroups
+
+
+def select_members(con: DuckDBPyConnection, groups: MemberGroups) -> None:
+    """Create the temporary table of the conversations of each group, which the other queries of this connection read."""
+    if isinstance(groups, KindGroups):
+        pairs = [(number, kind) for number, kinds in enumerate(groups.kinds) for kind in kinds]
+        columns: dict[str, list[Any]] = {
+            "group_no": [number for number, _ in pairs],
+            "kind": [kind for _, kind in pairs],
+        }
+        sql, parameters = _MEMBERS_BY_KIND, {**bounds(groups.selection), "from": groups.from_ns}
+    else:
+        rows = [(number, *key) for number, keys in enumerate(groups) for key in keys]
+        names = ("group_no", "environment", "conversation_id")
+        columns = {name: [row[index] for row in rows] for index, name in enumerate(names)}
+        sql, parameters = _MEMBERS_BY_KEY, {}
+    arrays = {
+        name: np.array(values, dtype=np.int64 if name in {"group_no", "kind"} else object)
+        for name, values in columns.items()
+    }
+    if not len(arrays["group_no"]):
+        con.execute(_NO_MEMBERS)
+        return
+    with registered(con, "requested", arrays):
+        con.execute(sql, parameters)
+
+
 def metric_totals(
-    con: DuckDBPyConnection,
-    groups: Sequence[AbstractSet[Key]],
-    names: Collection[str] | None,
-    thresholds: Mapping[str, Threshold],
+    con: DuckDBPyConnection, names: Collection[str] | None, thresholds: Mapping[str, Threshold]
 ) -> list[Total]:
     """Return the totals of each group and metric that has a row, in the order of groups and names.
 
     Args:
-        con: a connection.
-        groups: conversations by group.
+        con: a connection on which `select_members` was called.
         names: full names of metrics, None for all.
         thresholds: the acceptable values, by name of the metric.
     """
-    requested, parameters = _group_columns(groups), {"names": None if names is None else sorted(names)}
+    parameters = {"names": None if names is None else sorted(names)}
+    ((largest,),) = con.execute(_LARGEST).fetchall()
     totals = {
         (row[0], row[1], row[2]): from_row(Total, (*row, {}, {}, {}))
-        for row in rows_with(con, requested, _TOTALS, parameters)
+        for row in con.execute(_TOTALS, {**parameters, "largest": largest}).fetchall()
     }
-    for group, name, evaluator, label, reason, count, outside in rows_with(
-        con, requested, _KINDS, {**parameters, **_bounds(thresholds)}
-    ):
+    for group, name, evaluator, label, reason, count, outside in con.execute(
+        _KINDS, {**parameters, **_bounds(thresholds)}
+    ).fetchall():
         total = totals[group, name, evaluator]
         if reason is not None:
             total.not_evaluated[reason] = count
@@ -293,37 +398,77 @@ def _bounds(thresholds: Mapping[str, Threshold]) -> dict[str, list[Any]]:
     }
 
 
-def _group_columns(groups: Sequence[AbstractSet[Key]]) -> dict[str, list[Any]]:
-    """Return the conversations of all groups as columns, with the number of their group."""
-    rows = [(number, *key) for number, keys in enumerate(groups) for key in sorted(keys)]
-    return {
-        "group_no": [row[0] for row in rows],
-        "environment": [row[1] for row in rows],
-        "conversation_id": [row[2] for row in rows],
-    }
-
-
 def conversations_of(con: DuckDBPyConnection, selection: Selection) -> list[tuple[Key, str | None, str | None]]:
     """Return the conversations of a selection, as (identity, agent, agent version)."""
     rows = con.execute(_KEYS, bounds(selection)).fetchall()
     return [((environment, conversation_id), agent, version) for environment, conversation_id, agent, version in rows]
 
 
-def members_of(
-    con: DuckDBPyConnection, groups: Sequence[AbstractSet[Key]], names: Collection[str]
-) -> list[list[Member]]:
-    """Return each group's conversations with their outcomes and their newest scores of some metrics, by end time."""
-    requested = _group_columns(groups)
+def members_of(con: DuckDBPyConnection, names: Collection[str], groups: int) -> list[list[Member]]:
+    """Return the conversations of each group with their outcomes and newest scores of some metrics, by end time.
+
+    Args:
+        con: a connection on which `select_members` was called.
+        names: full names of the metrics.
+        groups: the number of groups.
+    """
     scores: dict[tuple[int, str, str], dict[str, list[MetricScore]]] = {}
-    for group, environment, conversation_id, *fields in rows_with(
-        con, requested, _METRIC_SCORES, {"names": sorted(names)}
-    ):
+    for group, environment, conversation_id, *fields in con.execute(
+        _METRIC_SCORES, {"names": sorted(names)}
+    ).fetchall():
         score = _score(fields)
         scores.setdefault((group, environment, conversation_id), {}).setdefault(score.name, []).append(score)
-    members: list[list[Member]] = [[] for _ in groups]
-    for group, environment, conversation_id, outcome in rows_with(con, requested, _OUTCOMES):
+    members: list[list[Member]] = [[] for _ in range(groups)]
+    for group, environment, conversation_id, outcome in con.execute(_OUTCOMES).fetchall():
         members[group].append(Member(outcome=outcome, scores=scores.get((group, environment, conversation_id), {})))
     return members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAmounts:
+    """The known amounts of conversations that passed or failed: their number, how many of them passed, and the sum."""
+
+    known: int = 0
+    passed: int = 0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAmounts:
+    """What the conversations of a group cost: the conversations, those that passed or failed, and the turns' latencies."""
+
+    conversations: int = 0
+    decided: int = 0
+    cost: KnownAmounts = KnownAmounts()
+    tokens: KnownAmounts = KnownAmounts()
+    turns: int = 0
+    latency_p50: float = 0.0
+    latency_p95: float = 0.0
+
+
+def amounts_of(
+    con: DuckDBPyConnection, groups: int, *, cost: str, tokens: tuple[str, str], latency: str
+) -> list[GroupAmounts]:
+    """Return the amounts of each group.
+
+    Args:
+        con: a connection on which `select_members` was called.
+        groups: the number of groups.
+        cost: full name of the metric of cost.
+        tokens: full names of the metrics of input and output tokens, whose sum counts where both are known.
+        latency: full name of the metric of the latency of turns.
+    """
+    amounts = [GroupAmounts() for _ in range(groups)]
+    names = {"cost": cost, "input": tokens[0], "output": tokens[1]}
+    for group, conversations, decided, *known in con.execute(_AMOUNTS, names).fetchall():
+        costs, token_counts = (
+            KnownAmounts(known=count, passed=passed, total=total or 0.0)
+            for count, passed, total in (known[:3], known[3:])
+        )
+        amounts[group] = GroupAmounts(conversations=conversations, decided=decided, cost=costs, tokens=token_counts)
+    for group, turns, p50, p95 in con.execute(_LATENCIES, {"latency": latency}).fetchall():
+        amounts[group] = replace(amounts[group], turns=turns, latency_p50=p50, latency_p95=p95)
+    return amounts
 
 
 def _score(fields: Sequence[Any]) -> MetricScore:
@@ -434,6 +579,31 @@ UNION ALL
 SELECT environment, conversation_id, 'seconds', NULL, (epoch_ns(ended_at) - epoch_ns(started_at)) / 1e9 FROM selected
 ORDER BY ALL
 """  # noqa: S608 — a constant of our own
+
+
+#: The cost and the duration of the closed conversations of each kind: sums, and the number of known costs.
+_EFFORT: Final = f"""
+WITH costs AS (
+    SELECT environment, conversation_id, revision, avg(value) AS usd
+    FROM scores
+    WHERE name = $cost AND {IN_EVALUATION} AND NOT superseded AND value IS NOT NULL
+    GROUP BY ALL
+)
+SELECT kind, fsum(usd), count(usd), fsum((epoch_ns(ended_at) - epoch_ns(started_at)) / 1e9), count(*)
+FROM ({KINDS}) LEFT JOIN costs USING (environment, conversation_id, revision)
+GROUP BY kind
+"""  # noqa: S608 — a constant of our own
+
+
+def effort_by_kind(
+    con: DuckDBPyConnection, selection: Selection, cost: str, from_ns: int | None = None
+) -> dict[int, dict[str, tuple[float, int]]]:
+    """Return the sum and the number of known costs (metric `cost`) and durations (`seconds`) of each kind."""
+    rows = con.execute(_EFFORT, {**bounds(selection), "from": from_ns, "cost": cost}).fetchall()
+    return {
+        kind: {cost: (usd or 0.0, known), "seconds": (seconds or 0.0, count)}
+        for kind, usd, known, seconds, count in rows
+    }
 
 
 #: A metric, or the size of a conversation, by name; and a label of the metric, or None for its mean value.

@@ -1,0 +1,119 @@
+"""Reports that count conversations by kind equal those that read each conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.commands import Commands
+from otel_agentic.evaluators.operations import Totals
+from otel_agentic.reports import metric_summary
+from otel_agentic.reports.report import ReportRequest
+from otel_agentic.store.queries.scores import conversations_of, members_of, select_members
+from otel_agentic.store.table import Selection
+from otel_agentic.testing import NOON_NS, AgentRunScript, speak_genai
+from tests.builders import CASE, HOUR_NS, ask_hotel, feed
+
+if TYPE_CHECKING:
+    from otel_agentic.engine.engine import Engine
+
+REQUESTS: list[dict[str, Any]] = [
+    {},
+    {"by": ["version", "environment", "service"]},
+    {"by": ["case"]},
+    {"by": ["tool"]},
+    {"by": ["tag"]},
+    {"window": "2h"},
+    {"window": "2h", "until_ns": NOON_NS + 5 * HOUR_NS},
+    {"since_ns": NOON_NS + 3 * HOUR_NS},
+    {"compare": "agent=travel,tours"},
+    {"metrics": []},
+    {"metrics": ["latency", "operations.cost"]},
+]
+
+
+def fill(engine: Engine) -> Commands:
+    """Store right and wrong answers to a case and questions without one, of two agents, an hour apart; score them."""
+    for number in range(12):
+        agent = ("travel", "tours")[number % 2]
+        script = AgentRunScript(conversation_id=f"other-{number}", agent_name=agent).ask("Which inn?").answers("None.")
+        if number % 4 < 3:
+            script = ask_hotel(f"hotel-{number}", agent_name=agent)
+        if number % 3 == 0:
+            script = script.answers("The Savoy.")
+        feed(engine, speak_genai(script, start_ns=NOON_NS + number // 2 * HOUR_NS))
+    commands = Commands(engine)
+    commands.evaluate(cases=[("cases.jsonl", CASE.replace('"case_id"', '"tags": ["stay"], "case_id"'))])
+    return commands
+
+
+def test_counting_by_kind_changes_no_figure(engine: Engine) -> None:
+    commands = fill(engine)
+    for arguments in REQUESTS:
+        request = {name: value for name, value in arguments.items() if name != "metrics"}
+        assert ReportRequest(**request).counts_by_kind(engine)
+
+        by_kind = commands.report(**arguments)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ReportRequest, "counts_by_kind", lambda *_: False)
+            assert list(leaves(commands.report(**arguments))) == list(leaves(by_kind)), arguments
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path and the value of each field; the last digits of a sum depend on the order of its terms."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from leaves(item, (*path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from leaves(item, (*path, index))
+    else:
+        yield *path, pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"criterion": "answer"},
+        {"criterion": "correct,answer"},
+        {"window": "n3"},
+        {"interval": "bootstrap"},
+        {"compare": "tag=a,b"},
+    ],
+    ids=str,
+)
+def test_what_needs_each_conversation_reads_each(engine: Engine, arguments: dict[str, Any]) -> None:
+    assert not ReportRequest(**arguments).counts_by_kind(engine)
+
+
+def test_a_label_makes_the_report_read_each_conversation(engine: Engine) -> None:
+    feed(engine, speak_genai(ask_hotel("one")))
+    commands = Commands(engine)
+    commands.evaluate(cases=[("cases.jsonl", CASE)], labels=[("labels.csv", "conversation_id,verdict\none,pass\n")])
+
+    assert not ReportRequest().counts_by_kind(engine)
+
+
+def test_totals_in_sql_are_those_of_the_evaluator(engine: Engine) -> None:
+    fill(engine)
+    invented = "UPDATE scores SET reason = NULL, value = (hash(conversation_id, name) % 1000) / 8 WHERE name LIKE $name"
+    for name in ("agentic.operations.cost", "agentic.operations.%_tokens", "agentic.operations.latency"):
+        engine.store.write(lambda con, name=name: con.execute(invented, {"name": name}))  # type: ignore[misc]
+    unknown = "UPDATE scores SET value = NULL, reason = 'no_data' WHERE name LIKE '%input_tokens' AND conversation_id = 'hotel-1'"
+    engine.store.write(lambda con: con.execute(unknown))
+    totals = Totals()
+    with engine.store.read() as con:
+        keys = {key for key, _, _ in conversations_of(con, Selection())}
+        groups = [keys, {key for key in keys if key[1] >= "other"}, set()]
+        select_members(con, groups)
+        amounts = metric_summary._amounts(con, len(groups))
+        expected = [totals.evaluate_group(members) for members in members_of(con, totals.reads, len(groups))]
+
+    matches = [metric_summary._totals(group) for group in amounts]
+    assert [list(leaves(list(map(asdict, scores)))) for scores in expected] == [
+        list(leaves(list(map(asdict, scores)))) for scores in matches
+    ]
+    assert {"no_data", None} == {score.reason for scores in matches for score in scores}
