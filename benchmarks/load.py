@@ -69,6 +69,7 @@ class Serving:
         command = (sys.executable, "-m", "otel_agentic.cli", "serve", "--db", str(self.db), *addresses, *options)
         self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=folder)  # noqa: S603 — our own command
         self.live = self._await()
+        self.ready_cpu_s = self.cpu_s()
         self.largest_rss_bytes = 0
         self.disk_ms: list[float] = []
         self._watching = threading.Event()

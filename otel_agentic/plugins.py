@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any, Literal, get_args
 
 from otel_agentic.errors import PluginError
@@ -74,12 +74,18 @@ def get(group: Group, name: str) -> Plugin:
 
 
 def _plugin_of(group: Group, point: EntryPoint) -> Plugin:
-    distribution = point.dist
+    distribution, version = _release_of(point.dist)
     return Plugin(
         group=group,
         name=point.name,
         value=point.value,
-        distribution=distribution.name if distribution else "unknown",
-        version=distribution.version if distribution else "unknown",
+        distribution=distribution,
+        version=version,
         _entry_point=point,
     )
+
+
+@cache
+def _release_of(distribution: Distribution | None) -> tuple[str, str]:
+    """Return the name and the version of a distribution, which parses all its metadata for each of them."""
+    return (distribution.name, distribution.version) if distribution else ("unknown", "unknown")

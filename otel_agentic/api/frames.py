@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import orjson
 
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.registry import target_of
+from otel_agentic.evaluators.score_ids import target_of
 from otel_agentic.scoring.model import Impact, impacts_of
 from otel_agentic.scoring.pairs import tool_counts
 from otel_agentic.scoring.scope import DIMENSIONS, Dimension

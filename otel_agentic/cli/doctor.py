@@ -477,7 +477,7 @@ def _find_other_collector(settings: Settings) -> tuple[Path | None, str | None]:
         BackendError: no collector is running.
         UsageError: several collectors are running.
     """
-    from otel_agentic.commands.client import answering_at  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.commands.remote import answering_at  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net.server_file import held_in  # noqa: PLC0415 — same
 
     configured_path, address, folder = settings.store.db, settings.admin.address, Path.cwd()

@@ -26,6 +26,7 @@ from otel_agentic.cli.options import (
     texts_of,
 )
 from otel_agentic.cli.render.terminal import print_text
+from otel_agentic.config import export_folder_of
 
 if TYPE_CHECKING:
     from otel_agentic.config import Settings
@@ -150,8 +151,6 @@ def say(settings: Settings, *lines: str) -> None:
 
 def warn_of_export(settings: Settings) -> None:
     """Warn at startup if the export folder cannot be written; otherwise this shows only after the first closed hour."""
-    from otel_agentic.store.maintenance.export import export_folder_of  # noqa: PLC0415 — not needed for --help
-
     if not settings.retention.export:
         return
     folder = export_folder_of(settings)

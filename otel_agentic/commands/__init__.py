@@ -11,15 +11,17 @@ from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from otel_agentic.commands.client import Client as Client
-    from otel_agentic.commands.client import LocalClient as LocalClient
-    from otel_agentic.commands.client import RemoteClient as RemoteClient
-    from otel_agentic.commands.client import open_client as open_client
+    from otel_agentic.commands.local import LocalClient as LocalClient
+    from otel_agentic.commands.local import open_client as open_client
     from otel_agentic.commands.registry import Commands as Commands
+    from otel_agentic.commands.remote import RemoteClient as RemoteClient
 
 __all__, __getattr__ = lazy_imports(
     __name__,
     {
-        "client": "Client LocalClient RemoteClient open_client",
+        "client": "Client",
+        "local": "LocalClient open_client",
         "registry": "Commands",
+        "remote": "RemoteClient",
     },
 )

@@ -12,14 +12,14 @@ from pydantic import Field
 
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.commands.registry import Context, command
+from otel_agentic.config import export_folder_of
 from otel_agentic.dialects.frameworks import framework_of
-from otel_agentic.engine.engine import snapshot
 from otel_agentic.engine.retention import RetentionPass
+from otel_agentic.engine.transfer import snapshot
 from otel_agentic.reports.conversations import by_framework, id_reuse_of, of_view, wrong_clocks_of
 from otel_agentic.store.connection import DEFAULT, require_evaluation, to_json_value
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.maintenance import vacuum as stats
-from otel_agentic.store.maintenance.export import export_folder_of
 from otel_agentic.store.maintenance.import_files import drop_orphans
 from otel_agentic.store.queries import conversations as browse
 from otel_agentic.store.queries.user_queries import limits_of
@@ -129,7 +129,8 @@ def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = F
 @command("store_export")
 def store_export(context: Context, *, since_ns: int | None = None, until_ns: int | None = None) -> Iterator[Any]:
     """Yield the store as Parquet files, in pieces."""
-    return snapshot(context.engine, since_ns=since_ns, until_ns=until_ns)
+    engine = context.engine
+    return snapshot(engine.store, export_folder_of(engine.settings), since_ns=since_ns, until_ns=until_ns)
 
 
 @command("store_backup")

@@ -6,6 +6,7 @@ from otel_agentic.config.load import (
     SettingDescription,
     Settings,
     describe_settings,
+    export_folder_of,
     load_settings,
 )
 from otel_agentic.config.quality import (
@@ -65,5 +66,6 @@ __all__ = [
     "Threshold",
     "WindowSettings",
     "describe_settings",
+    "export_folder_of",
     "load_settings",
 ]

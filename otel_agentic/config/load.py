@@ -128,6 +128,12 @@ def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> S
     return Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
 
 
+def export_folder_of(settings: Settings) -> Path:
+    """Return the folder of Parquet files: the only folder that the store's DuckDB may access besides its own file."""
+    folder, db = settings.retention.export_folder, settings.store.db
+    return (folder or db.with_name(f"{db.name}.export")).absolute()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDescription:
     """A setting for display: its name (`section.name`), value, source and description. Secrets are masked."""

@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from otel_agentic.commands.client import Client, RemoteClient
+from otel_agentic.commands import Client, RemoteClient
 from otel_agentic.errors import BackendError
 from otel_agentic.net.server_file import LiveServer, find_live_server
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from otel_agentic.config import export_folder_of
 from otel_agentic.errors import ConfigError, OtelAgenticError
 from otel_agentic.store.connection import Connection, error_summary
 from otel_agentic.store.conversations import retention_state
@@ -20,7 +21,6 @@ from otel_agentic.store.maintenance.export import (
     UNITS,
     clear_work,
     day_folder,
-    export_folder_of,
     hour_file,
     merge_day,
     write_hour,

@@ -18,6 +18,7 @@ from otel_agentic.evaluation.conversation import (
     scorer_of,
 )
 from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun, batches, require_judge
+from otel_agentic.evaluation.listener import EvaluationListener
 from otel_agentic.evaluation.scope import (
     EvaluationSummary,
     Tally,
@@ -63,7 +64,7 @@ from otel_agentic.truth import Case, CaseIndex, Label
 from otel_agentic.truth.load import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
-    from otel_agentic.judges import Judge, JudgeFailure, Verdict
+    from otel_agentic.judges import Judge
     from otel_agentic.judges.dialogue import Dialogue
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
@@ -76,16 +77,6 @@ if TYPE_CHECKING:
 OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
 #: Number of conversations that are loaded, matched and scored again in one batch.
 _PORTION: Final = 500
-
-
-class EvaluationListener:
-    """Receives the events of evaluations; this one ignores them."""
-
-    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
-        """Handle an answer of the judge, which may come from the cache."""
-
-    def metrics_stored(self, measured: Sequence[Measured]) -> None:
-        """Handle the scores of evaluators, after they were stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

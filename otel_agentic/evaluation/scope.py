@@ -362,7 +362,9 @@ class MetricTally:
             self.rows += len(item.scores)
             self.faults.update(item.faults)
             for score in item.scores:
-                counts = self._metrics.setdefault(score.name, _MetricCounts(item.evaluator.name))
+                counts = self._metrics.get(score.name)
+                if counts is None:
+                    counts = self._metrics[score.name] = _MetricCounts(item.evaluator.name)
                 if score.reason is not None and score.abstained:
                     counts.not_evaluated[score.reason] += 1
                     continue

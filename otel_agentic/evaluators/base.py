@@ -396,8 +396,12 @@ def missing(subject: Subject, need: Need) -> Missing | None:
 
 def first_missing(subject: Subject, needs: Iterable[Need]) -> Missing | None:
     """Return the first missing need, in the order of their definition, or None."""
-    required = frozenset(needs)
-    return next((lack for need in _NEEDS if need in required and (lack := missing(subject, need)) is not None), None)
+    return next((lack for need in _in_order(frozenset(needs)) if (lack := missing(subject, need)) is not None), None)
+
+
+@cache
+def _in_order(needs: frozenset[Need]) -> tuple[Need, ...]:
+    return tuple(need for need in _NEEDS if need in needs)
 
 
 def turn_missing(turn: Turn, need: Need) -> Missing | None:

@@ -6,11 +6,10 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings, Severity
@@ -22,7 +21,6 @@ from otel_agentic.evaluators.base import (
     Evaluator,
     GroupEvaluator,
     Metric,
-    MetricScore,
     Need,
     Target,
     asks,
@@ -31,9 +29,6 @@ from otel_agentic.evaluators.base import (
 )
 from otel_agentic.judges.base import Judge, Rubric, version_for
 from otel_agentic.judges.prompts import KINDS
-
-if TYPE_CHECKING:
-    from otel_agentic.scoring.model import ConversationScore
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _LONGEST: Final = 120
@@ -537,47 +532,3 @@ def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings:
         getattr(evaluator, "configuration", None),
     ]
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).hexdigest()[:16]
-
-
-def core_score_id(
-    score: ConversationScore, evaluation_id: str, name: str, key: tuple[int | str | None, ...] = ()
-) -> str:
-    """Return the id of a core score, 32 hex characters, the same for the same evaluation of the same revision.
-
-    Args:
-        score: the conversation's score.
-        evaluation_id: the id of the evaluation.
-        name: the name of the score, such as agentic.answer.
-        key: distinguishes scores of one name.
-    """
-    parts = (evaluation_id, score.environment, score.conversation_id, score.revision, name, *key)
-    # `repr` distinguishes "1" from 1, and delimits names that contain separators; surrogates have no UTF-8 encoding.
-    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
-
-
-def target_of(score: MetricScore) -> str:
-    """Return the target of a score: call, turn or conversation."""
-    if score.position is not None:
-        return "call"
-    return "conversation" if score.turn_index is None else "turn"
-
-
-def score_ids_of(
-    evaluation_id: str, environment: str, conversation_id: str, revision: int, scores: Sequence[MetricScore]
-) -> list[str]:
-    """Return an id for each score, 32 hex characters, the same for the same evaluation of the same revision.
-
-    Scores of the same metric and location are distinguished by their order.
-    """
-    base_hash = hashlib.sha256(
-        repr((evaluation_id, environment, conversation_id, revision)).encode("utf-8", "backslashreplace")
-    )
-    counts: Counter[tuple[Any, ...]] = Counter()
-    ids = []
-    for score in scores:
-        key = (score.name, score.turn_index, score.position, score.tool_name, score.parameter)
-        score_hash = base_hash.copy()
-        score_hash.update(repr((*key, counts[key])).encode("utf-8", "backslashreplace"))
-        counts[key] += 1
-        ids.append(score_hash.hexdigest()[:32])
-    return ids

@@ -62,21 +62,23 @@ def checked_scores(
     scores: list[MetricScore] = []
     faults: dict[str, None] = {}
     for candidate in returned:
-        problem = next(_problems(candidate, metrics, conversation), None)
+        problem = _problem(candidate, metrics, conversation)
         if problem is not None:
             explanation = f"evaluator {evaluator.name}: {problem}"
             faults[explanation] = None
             candidate = _replacement(candidate, metrics, conversation, explanation)  # noqa: PLW2901 — same location, same metric
         if isinstance(candidate, MetricScore):
             scores.append(_encodable(candidate))
-            if candidate.abstained and FAULT in candidate.details:  # the evaluator caught and reported its own fault
+            if FAULT in candidate.details and candidate.abstained:  # the evaluator caught and reported its own fault
                 faults[str(candidate.details[FAULT])] = None
     return scores, list(faults)
 
 
 def _encodable(score: MetricScore) -> MetricScore:
     """Return a score with texts that UTF-8 can encode: one lone surrogate would make the store reject the write."""
-    texts: dict[str, Any] = {name: text for name in _TEXTS if (text := getattr(score, name)) and not text.isascii()}
+    if "".join(filter(None, (score.explanation, score.tool_name, score.parameter))).isascii():
+        return score
+    texts: dict[str, Any] = {name: text for name in _TEXTS if (text := getattr(score, name))}
     encodable_texts = {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in texts.items()}
     return score if encodable_texts == texts else replace(score, **encodable_texts)
 
@@ -87,7 +89,7 @@ def _replacement(
     """Return an abstention in place of a score that violates the contract, None if its metric is unknown."""
     name: Any = getattr(candidate, "name", None)
     if isinstance(candidate, MetricScore) and isinstance(name, str) and name in metrics:
-        is_located = conversation is None or next(_place_problems(candidate, conversation), None) is None
+        is_located = _place_problem(candidate, conversation) is None
         location = (candidate.turn_index, candidate.position) if is_located else (None, None)
         return MetricScore(
             name=candidate.name, reason="no_data", explanation=explanation, turn_index=location[0], position=location[1]
@@ -95,35 +97,32 @@ def _replacement(
     return None
 
 
-def _problems(candidate: object, metrics: Mapping[str, Metric], conversation: Conversation | None) -> Iterator[str]:
+def _problem(candidate: object, metrics: Mapping[str, Metric], conversation: Conversation | None) -> str | None:
+    """Return the first violation of the contract, or None."""
     if not isinstance(candidate, MetricScore):
-        yield f"returned a {type(candidate).__name__} instead of a MetricScore"
-        return
+        return f"returned a {type(candidate).__name__} instead of a MetricScore"
     name: Any = candidate.name  # untrusted, like the other fields
     metric = metrics.get(name) if isinstance(name, str) else None
     if metric is None:
-        yield f"metric {candidate.name!r} is not one of its declared metrics"
-        return
-    yield from _value_problems(candidate, metric)
-    if candidate.abstained and not (isinstance(candidate.reason, str) and candidate.reason in _REASONS):
-        yield f"metric {candidate.name!r} has neither a value nor a label, and no reason why"
-    yield from _text_problems(candidate)
-    if conversation is not None:
-        yield from _place_problems(candidate, conversation)
+        return f"metric {name!r} is not one of its declared metrics"
+    return _value_problem(candidate, metric) or _text_problem(candidate) or _place_problem(candidate, conversation)
 
 
-def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
+def _value_problem(score: MetricScore, metric: Metric) -> str | None:
     value: Any = score.value  # untrusted
     if value is not None:
         if not _finite(value):
-            yield f"metric {score.name!r} has the value {_value_text(value)}, which is not a finite number"
-            return
-        low = -math.inf if metric.low is None else metric.low
-        high = math.inf if metric.high is None else metric.high
-        if not low - _TOLERANCE <= value <= high + _TOLERANCE:
-            yield f"metric {score.name!r} has the value {value:g}, outside the range {low:g} to {high:g}"
-    if score.label is not None and score.label not in metric.labels:
-        yield f"metric {score.name!r} has the label {score.label!r}; allowed: {', '.join(metric.labels) or 'none'}"
+            return f"metric {score.name!r} has the value {_value_text(value)}, which is not a finite number"
+        low, high = metric.low, metric.high
+        if (low is not None and value < low - _TOLERANCE) or (high is not None and value > high + _TOLERANCE):
+            low, high = -math.inf if low is None else low, math.inf if high is None else high
+            return f"metric {score.name!r} has the value {value:g}, outside the range {low:g} to {high:g}"
+    if score.label is not None:
+        if score.label not in metric.labels:
+            return f"metric {score.name!r} has the label {score.label!r}; allowed: {', '.join(metric.labels) or 'none'}"
+    elif value is None and not (isinstance(score.reason, str) and score.reason in _REASONS):
+        return f"metric {score.name!r} has neither a value nor a label, and no reason why"
+    return None
 
 
 def _finite(value: object) -> bool:
@@ -138,37 +137,38 @@ def _value_text(value: object) -> str:
     return message if len(message) <= _VALUE_CHARACTERS else f"{message[:_VALUE_CHARACTERS]}…"
 
 
-def _text_problems(score: MetricScore) -> Iterator[str]:
-    for name in _TEXTS:
-        text: Any = getattr(score, name)
+def _text_problem(score: MetricScore) -> str | None:
+    for name, text in zip(_TEXTS, (score.explanation, score.tool_name, score.parameter), strict=True):
         if text is not None and not isinstance(text, str):
-            yield f"metric {score.name!r} has {name} of type {type(text).__name__}; expected text"
+            return f"metric {score.name!r} has {name} of type {type(text).__name__}; expected text"
     details: Any = score.details
-    if not isinstance(details, Mapping):
-        yield f"metric {score.name!r} has details of type {type(details).__name__}; expected a mapping"
-        return
+    if not isinstance(details, (dict, Mapping)):  # dict first: the check of the protocol is slow
+        return f"metric {score.name!r} has details of type {type(details).__name__}; expected a mapping"
     try:
         if details:
             orjson.dumps(details, default=str, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError) as error:
-        yield f"metric {score.name!r} has details that JSON cannot hold: {error}"
+        return f"metric {score.name!r} has details that JSON cannot hold: {error}"
+    return None
 
 
-def _place_problems(score: MetricScore, conversation: Conversation) -> Iterator[str]:
-    for name in ("turn_index", "position"):
-        index: Any = getattr(score, name)
+def _place_problem(score: MetricScore, conversation: Conversation | None) -> str | None:
+    """Return the fault of a score's location, or None; scores of a group, without a conversation, have no location."""
+    turn_index: Any = score.turn_index  # untrusted
+    position: Any = score.position
+    if conversation is None or (turn_index is None and position is None):
+        return None
+    for name, index in (("turn_index", turn_index), ("position", position)):
         if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
-            yield f"metric {score.name!r} has the {name} {index!r}, which is not an integer"
-            return
-    if score.turn_index is None:
-        if score.position is not None:
-            yield f"metric {score.name!r} names a call (position {score.position}) without its turn"
-        return
-    turn = next((turn for turn in conversation.turns if turn.index == score.turn_index), None)
+            return f"metric {score.name!r} has the {name} {index!r}, which is not an integer"
+    if turn_index is None:
+        return f"metric {score.name!r} names a call (position {position}) without its turn"
+    turn = next((turn for turn in conversation.turns if turn.index == turn_index), None)
     if turn is None:
-        yield f"metric {score.name!r} refers to turn {score.turn_index!r} (0-based), which does not exist"
-    elif score.position is not None and all(call.position != score.position for call in turn.calls):
-        yield f"metric {score.name!r} refers to call {score.position!r} (0-based) of turn {score.turn_index}, which does not exist"
+        return f"metric {score.name!r} refers to turn {turn_index!r} (0-based), which does not exist"
+    if position is not None and all(call.position != position for call in turn.calls):
+        return f"metric {score.name!r} refers to call {position!r} (0-based) of turn {turn_index}, which does not exist"
+    return None
 
 
 #: Exceptions of third-party evaluators; exiting the process and cancelling their own task count as failures, too.
@@ -190,7 +190,20 @@ def evaluating(evaluators: Sequence[Evaluator | AskingEvaluator], subject: Subje
 
     The questions of all evaluators are asked together.
     """
-    return together([_evaluating(evaluator, subject) for evaluator in evaluators])
+    needs_of = {evaluator.name: frozenset(evaluator.needs) for evaluator in evaluators}
+    lacking = {needs: first_missing(subject, needs) for needs in set(needs_of.values())}
+    able = [evaluator for evaluator in evaluators if lacking[needs_of[evaluator.name]] is None]
+    ran = {evaluator.name: _evaluated(evaluator, subject) for evaluator in able if not asks(evaluator)}
+    judge_results = yield from together(
+        [_dialogue_with_judge(evaluator, subject) for evaluator in able if asks(evaluator)]
+    )
+    ran |= {result.evaluator.name: result for result in judge_results}
+    return [
+        Ran(evaluator, abstentions(evaluator, *lack))
+        if (lack := lacking[needs_of[evaluator.name]]) is not None
+        else ran[evaluator.name]
+        for evaluator in evaluators
+    ]
 
 
 def abstentions(
@@ -200,18 +213,23 @@ def abstentions(
     return tuple(none_of_all(evaluator.metrics, reason, explanation))
 
 
-def _evaluating(evaluator: Evaluator | AskingEvaluator, subject: Subject) -> Dialogue[Ran]:
-    lacking = first_missing(subject, evaluator.needs)
-    if lacking is not None:
-        return Ran(evaluator, abstentions(evaluator, *lacking))
+def _dialogue_with_judge(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Ran]:
     try:
-        results: list[object] = []
-        if asks(evaluator):
-            results += yield from _checked_dialogue(evaluator, subject)
-        elif is_plain(evaluator):
-            results += evaluator.evaluate(subject)
+        results = list((yield from _checked_dialogue(evaluator, subject)))
     except RAISED as error:
         return _failed(evaluator, error)
+    return _checked(evaluator, subject, results)
+
+
+def _evaluated(evaluator: Evaluator | AskingEvaluator, subject: Subject) -> Ran:
+    try:
+        results = list(evaluator.evaluate(subject)) if is_plain(evaluator) else []
+    except RAISED as error:
+        return _failed(evaluator, error)
+    return _checked(evaluator, subject, results)
+
+
+def _checked(evaluator: Evaluator | AskingEvaluator, subject: Subject, results: Sequence[object]) -> Ran:
     scores, faults = checked_scores(evaluator, subject.conversation, results)
     if scores:
         return Ran(evaluator, tuple(scores), tuple(faults))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _MOST_DIVISIONS: Final = 500
 #: Number of paths whose pairs are cached: the metrics of one conversation are computed one after the other.
 _CACHED: Final = 16
+#: Number of conversations whose scores are cached by their walks.
+_CACHED_WALKS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,8 +375,14 @@ class Calls(BuiltInEvaluator):
         walks = walks_of(subject)
         if not isinstance(walks, list):
             return none_of_all(self.metrics, *walks)
-        best = [alternatives[0] for alternatives in walks]
-        return [*(_match(name, fits, walks) for name, fits in _FITS.items()), *_shares(best)]
+        return _scores_of(tuple(walks))
+
+
+@lru_cache(maxsize=_CACHED_WALKS)
+def _scores_of(walks: Sequence[Sequence[Walk]]) -> Sequence[MetricScore]:
+    """Return the scores of walks; cached, because most conversations of an agent walk as earlier ones did."""
+    best = [alternatives[0] for alternatives in walks]
+    return (*(_match(name, fits, walks) for name, fits in _FITS.items()), *_shares(best))
 
 
 def _match(name: str, fits: Callable[[Walk], bool], walks: Sequence[Sequence[Walk]]) -> MetricScore:

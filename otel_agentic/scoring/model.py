@@ -428,6 +428,8 @@ class Impact(NamedTuple):
 
 def impacts_of(score: ToolScore) -> Iterator[Impact]:
     """Yield the impact of each fault of a score, in the order of the faults."""
+    if not score.faults:
+        return
     missing = {fault.tool_name for fault in score.faults if fault.kind == "missing"}
     errors = Counter(fault.tool_name for fault in score.faults if fault.kind == "errored")
     actual = () if score.calls is None else score.calls.actual

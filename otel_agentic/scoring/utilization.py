@@ -21,6 +21,7 @@ from otel_agentic.scoring.values import (
     bare,
     key_text,
     other_units,
+    phrases_of,
     readings,
 )
 from otel_agentic.truth.values import leaves, normalise, places_of, words
@@ -428,6 +429,8 @@ def in_later_call(
     values: Sequence[ResultValue], actual: ActualCall, later: Sequence[ActualCall], texts: Texts
 ) -> Evidence | None:
     """Return a value of a result in the arguments of a later call, or None."""
+    if not later:
+        return None
     candidates = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
     for call in later:
         arguments, known = texts.given_to(call), texts.brought_in(actual, call.turn_index)
@@ -491,8 +494,9 @@ def _evidence(value: ResultValue, matching_text: str, turn_index: int, **fields:
 def find_new(value: ResultValue, stated: ReadText, known: Sequence[ReadText], *, few: bool = False) -> str | None:
     """Return the words around the first occurrence of a value in a text, or None if it is absent or already known."""
     if value.is_prose:
-        shared = (phrase for phrase in value.phrases if phrase in stated.phrases)
-        return next((phrase for phrase in shared if not any(phrase in text.phrases for text in known)), None)
+        stated_phrases = stated.phrases
+        shared = (phrase for phrase in phrases_of(value.words) if phrase in stated_phrases)
+        return next((phrase for phrase in shared if not any(text.has_phrase(phrase) for text in known)), None)
     match = find(value, stated, few=few)
     return None if match is None or _is_in(value, known) else match
 

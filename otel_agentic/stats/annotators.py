@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from scipy.stats import binomtest
+import scipy
 
 from otel_agentic.stats.judge_error import VerdictPair, confusion_of, kappa
 
@@ -88,4 +88,4 @@ def mcnemar(gained: int, lost: int) -> float:
     >>> mcnemar(0, 0), round(mcnemar(1, 8), 4), mcnemar(5, 5)
     (1.0, 0.0391, 1.0)
     """
-    return float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    return min(1.0, 2.0 * float(scipy.special.bdtr(min(gained, lost), gained + lost, 0.5)))

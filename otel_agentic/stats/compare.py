@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from scipy.special import stdtr
+import scipy
 
 from otel_agentic.errors import UsageError
 from otel_agentic.stats.cluster import EffectiveSample, pooled_sample
@@ -257,7 +257,7 @@ def _mean_and_error(values: FloatArray, added: float) -> tuple[float, float]:
 
 def _worse_paired(pairs: _Pairs) -> float:
     mean, error = _mean_and_error(_values(pairs, unbiased_pass_pow_k, 1), _added_variance(pairs, 1))
-    return float(stdtr(len(pairs) - 1, -mean / error))
+    return float(scipy.special.stdtr(len(pairs) - 1, -mean / error))
 
 
 def _worse_unpaired(a: EffectiveSample, b: EffectiveSample, level: float, prior: tuple[float, float]) -> float:

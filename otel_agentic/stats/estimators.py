@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from otel_agentic.errors import UsageError
 from otel_agentic.stats.cluster import (
@@ -330,7 +330,7 @@ class BayesianEstimator:
 
     def _rates(self, samples: EffectiveSamples) -> FloatArray:
         """Return the interval of the rate of each sample: (groups, 2)."""
-        tail = ndtr(-critical_values(self.level, samples.degrees))
+        tail = scipy.special.ndtr(-critical_values(self.level, samples.degrees))
         beyond = np.where(tail < _NO_TAIL, 0.0, tail)
         return beta_quantiles(*self._posterior(samples.p, samples.n), beyond)
 

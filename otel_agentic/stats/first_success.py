@@ -45,11 +45,11 @@ class Amounts:
         Raises:
             ValueError: an amount is negative or not finite.
         """
-        found = list(amounts)
-        known = [amount for amount in found if amount is not None]
+        every = list(amounts)
+        known = [amount for amount in every if amount is not None]
         if any(not (math.isfinite(amount) and amount >= 0) for amount in known):
             raise ValueError("amounts must be finite and at least 0")
-        return cls(total=math.fsum(known), known=len(known), attempts=len(found))
+        return cls(total=math.fsum(known), known=len(known), attempts=len(every))
 
 
 def first_success(

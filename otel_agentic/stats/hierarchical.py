@@ -56,8 +56,8 @@ from math import log
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+import scipy
 from numpy.polynomial.legendre import leggauss
-from scipy.special import digamma
 
 from otel_agentic.stats.cluster import pooled_samples
 from otel_agentic.stats.estimators import PerCaseEstimator
@@ -227,7 +227,7 @@ def all_and_none(mu: FloatArray, kappa: FloatArray, k: int) -> tuple[FloatArray,
 
 
 def _digamma_rise(x: FloatArray, k: FloatArray) -> FloatArray:
-    return np.asarray(digamma(x + k) - digamma(x))
+    return np.asarray(scipy.special.digamma(x + k) - scipy.special.digamma(x))
 
 
 INTERVAL_METHOD: Final = "profile_likelihood"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,12 +23,10 @@ def average_linkage(similarities: npt.NDArray[np.float64], least: float) -> list
 
     Ref: R. Sokal and C. Michener, A statistical method for evaluating systematic relationships, 1958 (UPGMA).
     """
-    from scipy.cluster.hierarchy import fcluster, linkage  # noqa: PLC0415 — slow to import, and few reports need it
-    from scipy.spatial.distance import squareform  # noqa: PLC0415 — same
-
     if len(similarities) <= 1:
         return [1] * len(similarities)
     distances = 1.0 - similarities
     np.fill_diagonal(distances, 0.0)
-    tree = linkage(squareform(distances, checks=False), method="average")
-    return [int(number) for number in fcluster(tree, 1.0 - least, criterion="distance")]
+    hierarchy = scipy.cluster.hierarchy
+    tree = hierarchy.linkage(scipy.spatial.distance.squareform(distances, checks=False), method="average")
+    return [int(number) for number in hierarchy.fcluster(tree, 1.0 - least, criterion="distance")]

@@ -87,7 +87,7 @@ class Attempts:
         """Return the attempts of tuples `(case, correct[, weight[, number]])`, counted by case.
 
         A case is `(dataset, case_id)`, or a case id without a dataset. A weight is 1 / the probability that the attempt
-        was sampled; without one it is 1. A tuple stands for a number of equal attempts; without one it stands for 1.
+        was sampled; without one it is 1. A tuple represents a number of equal attempts, 1 by default.
 
         Raises:
             UsageError: a weight is not a number above 0; names the case.

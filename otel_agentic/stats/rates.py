@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, betaincc, betaincinv, betaln, expit, gammaln, log_expit, ndtri, stdtrit
+import scipy
 
 from otel_agentic.errors import UsageError
 
@@ -63,7 +63,9 @@ def log_rising(x: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     large = np.maximum(start, _LARGE)
     series = (large - 0.5) * np.log1p(steps / large) + steps * (np.log(large + steps) - 1.0)
     series += _stirling_tail(large + steps) - _stirling_tail(large)
-    return np.asarray(np.where(start < _LARGE, gammaln(start + steps) - gammaln(start), series))
+    return np.asarray(
+        np.where(start < _LARGE, scipy.special.gammaln(start + steps) - scipy.special.gammaln(start), series)
+    )
 
 
 def rising_ratio(part: npt.ArrayLike, total: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
@@ -267,7 +269,9 @@ def critical_values(level: float, degrees: npt.ArrayLike) -> FloatArray:
     upper = 1.0 - lower_tail(level)
     # Many groups have few distinct degrees of freedom, and Student's quantile is slow.
     freedom, inverse = np.unique(np.asarray(degrees, dtype=np.float64), return_inverse=True)
-    return np.asarray(np.where(np.isnan(freedom), ndtri(upper), stdtrit(freedom, upper))[inverse])
+    return np.asarray(
+        np.where(np.isnan(freedom), scipy.special.ndtri(upper), scipy.special.stdtrit(freedom, upper))[inverse]
+    )
 
 
 def wilson(p: float, n: float, critical: float) -> Interval:
@@ -315,8 +319,8 @@ def clopper_pearson(c: float, n: float, level: float) -> Interval:
     if n <= 0 or not 0 <= c <= n:
         raise UsageError(f"c={c!r} of n={n!r}: n must be above 0 and c between 0 and n")
     tail = lower_tail(level)
-    lower = 0.0 if c == 0 else float(betaincinv(c, n - c + 1, tail))
-    upper = 1.0 if c == n else float(betaincinv(c + 1, n - c, 1.0 - tail))
+    lower = 0.0 if c == 0 else float(scipy.special.betaincinv(c, n - c + 1, tail))
+    upper = 1.0 if c == n else float(scipy.special.betaincinv(c + 1, n - c, 1.0 - tail))
     return Interval(lower, upper)
 
 
@@ -329,8 +333,8 @@ def clopper_pearson_bounds(p: npt.ArrayLike, n: npt.ArrayLike, level: float) -> 
     tail, rate, attempts = lower_tail(level), np.asarray(p, dtype=np.float64), np.asarray(n, dtype=np.float64)
     correct = rate * attempts
     failures = attempts - correct
-    lower = np.where(rate <= 0.0, 0.0, betaincinv(correct, failures + 1.0, tail))
-    upper = np.where(rate >= 1.0, 1.0, betaincinv(correct + 1.0, np.maximum(failures, 0.0), 1.0 - tail))
+    lower = np.where(rate <= 0.0, 0.0, scipy.special.betaincinv(correct, failures + 1.0, tail))
+    upper = np.where(rate >= 1.0, 1.0, scipy.special.betaincinv(correct + 1.0, np.maximum(failures, 0.0), 1.0 - tail))
     return np.stack((lower, upper), axis=-1)
 
 
@@ -431,13 +435,13 @@ def beta_quantiles(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> F
     [[0.3903, 0.8907], [0.1, 0.9]]
     """
     successes, failures, tails = (np.asarray(value, dtype=np.float64) for value in (a, b, tail))
-    lower = betaincinv(successes, failures, tails)
+    lower = scipy.special.betaincinv(successes, failures, tails)
     if np.isnan(lower).any():
         # scipy returns NaN for some tails below 1e-16. The quantile is then so small that P(X < x) = x^a / (a B(a, b)).
         with np.errstate(divide="ignore", invalid="ignore"):  # of the other elements, which may be 0 or NaN
-            logs = np.log(tails) + np.log(successes) + betaln(successes, failures)
+            logs = np.log(tails) + np.log(successes) + scipy.special.betaln(successes, failures)
             lower = np.where(np.isnan(lower), np.exp(logs / successes), lower)
-    return np.stack([lower, betaincinv(successes, failures, 1.0 - tails)], axis=-1, dtype=np.float64)
+    return np.stack([lower, scipy.special.betaincinv(successes, failures, 1.0 - tails)], axis=-1, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -504,8 +508,8 @@ def probability_below(x: BetaPosterior, y: BetaPosterior) -> float:
 def _log_density(curve: BetaPosterior, logit: FloatArray) -> FloatArray:
     """Return the log density of the logit, 0 at its maximum."""
     top = np.log(curve.a / curve.b)
-    density: FloatArray = curve.a * (log_expit(logit) - log_expit(top)) + curve.b * (
-        log_expit(-logit) - log_expit(-top)
+    density: FloatArray = curve.a * (scipy.special.log_expit(logit) - scipy.special.log_expit(top)) + curve.b * (
+        scipy.special.log_expit(-logit) - scipy.special.log_expit(-top)
     )
     return density
 
@@ -514,10 +518,14 @@ def _distribution_at(curve: BetaPosterior, logit: FloatArray) -> FloatArray:
     """Return the distribution function at logits, computed from the side on which the rate is precise."""
     a, b = curve.a, curve.b
     far = [(a, np.minimum(logit, _TINY)), (b, np.minimum(-logit, _TINY))]
-    leading = [np.exp(slope * end - np.log(slope) - betaln(a, b)) for slope, end in far]
+    leading = [np.exp(slope * end - np.log(slope) - scipy.special.betaln(a, b)) for slope, end in far]
     below: FloatArray = np.select(
         [logit < _TINY, logit < 0.0, logit <= -_TINY],
-        [leading[0], betainc(a, b, expit(logit)), betaincc(b, a, expit(-logit))],
+        [
+            leading[0],
+            scipy.special.betainc(a, b, scipy.special.expit(logit)),
+            scipy.special.betaincc(b, a, scipy.special.expit(-logit)),
+        ],
         1.0 - leading[1],
     )
     return below

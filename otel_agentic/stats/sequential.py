@@ -39,7 +39,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import betainc, betaln, logsumexp, roots_jacobi
+import scipy
 
 from otel_agentic.errors import UsageError
 
@@ -89,14 +89,19 @@ def log_e_value(
     _require_counts(n, c, p0, prior)
     a, b = prior
     with np.errstate(divide="ignore"):
-        share = betainc(a + c, b + n - c, p0)
-        log_e = np.asarray(betaln(a + c, b + n - c) + np.log(share) - c * np.log(p0) - (n - c) * np.log1p(-p0))
+        share = scipy.special.betainc(a + c, b + n - c, p0)
+        log_e = np.asarray(
+            scipy.special.betaln(a + c, b + n - c) + np.log(share) - c * np.log(p0) - (n - c) * np.log1p(-p0)
+        )
     small = share < _SMALL
     if small.any():
         # Powers of p0 and 1-p0 are cancelled in advance, so that the remainder neither underflows nor overflows.
         powers = a * np.log(p0[small]) + b * np.log1p(-p0[small])
         log_e[small] = powers + _log_tail(a + c[small], b + n[small] - c[small], p0[small])
-    return np.asarray(np.where(n == 0, 0.0, log_e - betaln(a, b) - np.log(betainc(a, b, p0))), dtype=np.float64)
+    return np.asarray(
+        np.where(n == 0, 0.0, log_e - scipy.special.betaln(a, b) - np.log(scipy.special.betainc(a, b, p0))),
+        dtype=np.float64,
+    )
 
 
 def log_e_path(outcomes: npt.ArrayLike, p0: npt.ArrayLike, prior: tuple[float, float] = PRIOR) -> FloatArray:
@@ -365,7 +370,7 @@ class ChangeDetector:
         """
         if not (0 < p0 < 1 and target_run_length >= 1):
             raise UsageError("the promised rate p0 must be above 0 and below 1, and target_run_length 1 or more")
-        nodes, weights = roots_jacobi(_NODES, 0.0, prior[0] - 1.0)
+        nodes, weights = scipy.special.roots_jacobi(_NODES, 0.0, prior[0] - 1.0)
         rates = p0 * (nodes + 1.0) / 2.0
         weights = weights * (1.0 - rates) ** (prior[1] - 1.0)
         return cls(
@@ -492,7 +497,7 @@ class BlockEvidence:
     @property
     def log_e(self) -> float:
         """The log of the current e-value."""
-        return float(logsumexp(self.log_bets))
+        return float(scipy.special.logsumexp(self.log_bets))
 
     def then(self, means: npt.ArrayLike, p0: float) -> tuple[BlockEvidence, FloatArray]:
         """Return the evidence after more blocks, and the log e-value after each of them.
@@ -509,7 +514,7 @@ class BlockEvidence:
             return self, np.zeros(0)
         on_pass, on_fail, _ = _bets(p0)
         path = self.log_bets + np.cumsum(np.log(correct * on_pass + (1.0 - correct) * on_fail), axis=0)
-        log_e = np.asarray(logsumexp(path, axis=1))
+        log_e = np.asarray(scipy.special.logsumexp(path, axis=1))
         return BlockEvidence(log_bets=path[-1], log_largest=max(self.log_largest, float(log_e.max()))), log_e
 
 
@@ -518,7 +523,7 @@ def _bets(p0: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the payoff of each bet on a block that passes and on one that fails, and the log of its stake."""
     parts = []
     for a, b in (PRIOR, _LARGE_STAKES):
-        nodes, weights = roots_jacobi(_BLOCK_NODES, 0.0, a - 1.0)
+        nodes, weights = scipy.special.roots_jacobi(_BLOCK_NODES, 0.0, a - 1.0)
         rates = p0 * (nodes + 1.0) / 2.0
         weights = weights * (1.0 - rates) ** (b - 1.0)
         parts.append((rates, weights / weights.sum() / 2.0))

@@ -44,8 +44,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from scipy.optimize import nnls
-from scipy.special import gammaln, logsumexp, roots_jacobi
+import scipy
 
 from otel_agentic.stats.estimators import mode_estimator
 from otel_agentic.stats.model import TIERS, GroupedAttempts, estimate_groups
@@ -137,7 +136,7 @@ class MeanEvidence:
     def _numerator(self, factor: float) -> float:
         bets = alternatives(self.p0)
         value = self._likelihoods[: bets.count] * factor + bets.log_prior
-        return float(logsumexp(value))
+        return float(scipy.special.logsumexp(value))
 
     @cached_property
     def _likelihoods(self) -> FloatArray:
@@ -155,7 +154,7 @@ class Alternatives:
     """Beta distributions of rates: those that are bet on, with their prior, then those of mean p0."""
 
     def __init__(self, p0: float) -> None:
-        nodes, weights = roots_jacobi(_MEANS, -0.5, -0.5)
+        nodes, weights = scipy.special.roots_jacobi(_MEANS, -0.5, -0.5)
         means = p0 + (1.0 - p0) * (nodes + 1.0) / 2.0
         concentrations = np.array(_CONCENTRATIONS)
         self.count = means.size * concentrations.size
@@ -176,7 +175,7 @@ class Alternatives:
         x = self._parameters[index][:, np.newaxis]
         largest = int(counts.max())
         if largest > _LOOKED_UP:
-            return np.asarray(gammaln(x + counts) - gammaln(x))
+            return np.asarray(scipy.special.gammaln(x + counts) - scipy.special.gammaln(x))
         table = self._tables[index]
         if table.shape[1] <= largest:
             logs = np.log(x + np.arange(2 * largest))
@@ -284,7 +283,7 @@ def _largest_likelihood(n: IntArray, c: IntArray, cases: FloatArray, p0: float) 
         columns = np.concatenate((columns, *(parts.column(part)[:, np.newaxis] for part in added)), axis=1)
         scaled = columns * (root / likelihood)[:, np.newaxis]
         # The second-order expansion of log-likelihood - N (sum of weights - 1) - N (sum of weights - 1)^2 / 2.
-        optimum, _ = nnls(
+        optimum, _ = scipy.optimize.nnls(
             np.vstack((scaled, np.full(len(chosen), math.sqrt(total)))), np.concatenate((2.0 * root, [0.0]))
         )
         optimum /= optimum.sum()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+import scipy
 
 Direction = Literal["rising", "falling", "steady"]
 
@@ -61,7 +62,5 @@ def trend(before: int, before_total: int, after: int, after_total: int) -> Trend
 
 
 def _fisher(before: int, before_total: int, after: int, after_total: int) -> float:
-    from scipy.stats import fisher_exact  # noqa: PLC0415 — scipy.stats is slow to import, and few reports need it
-
     table = np.array([[before, before_total - before], [after, after_total - after]])
-    return float(fisher_exact(table).pvalue)
+    return float(scipy.stats.fisher_exact(table).pvalue)

@@ -278,6 +278,15 @@ class UndoFile:
                 raise FileNotFoundError(errno.ENOENT, "the database is closed", str(self._db))
             yield self._handle
 
+    def clone(self, target: Path) -> None:
+        """Copy the open database.
+
+        Raises:
+            OSError: the database is closed, or there is no space for the copy.
+        """
+        with self.handle() as source:
+            clone_open_file(source, target)
+
     def save(self, con: DuckDBPyConnection) -> None:
         """Save the parts of the connection's database that the next checkpoint may overwrite.
 

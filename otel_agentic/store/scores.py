@@ -6,13 +6,14 @@ The newest score of each conversation and evaluation counts; older ones are kept
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
-from otel_agentic.evaluators.registry import core_score_id, target_of
+from otel_agentic.evaluators.score_ids import core_score_id, target_of
 from otel_agentic.scoring.criteria import CASE_CRITERIA
 from otel_agentic.scoring.model import (
     ConversationScore,
@@ -37,6 +38,7 @@ from otel_agentic.store.table import (
     Selection,
     Table,
     bounds,
+    columns_of,
     fields_of,
     key_columns,
     rows_with,
@@ -204,7 +206,7 @@ def save_scores(
     if restated := [item for item in measured if item.restated]:
         _replace(con, _requested(restated), ["scores"])
     if not core:
-        _insert_rows(con, _metric_rows(measured), now_ns)
+        _insert_rows(con, measured, now_ns)
         rows_with(con, _requested(measured), _NOTE, {"now": now_ns}, fetch=False)
         return
     identity = identity_of([evaluation_id] * len(scored), [item.score for item in scored])
@@ -213,8 +215,7 @@ def save_scores(
     if replaced is not None:
         _replace(con, requested, _DELETE if replaced else ())
     _insert_matches(con, identity, scored)
-    core_rows = (row for item in scored for row in _core_rows(item, evaluation_id, evaluation, now_ns))
-    _insert_rows(con, [*core_rows, *_metric_rows(measured)], now_ns)
+    _insert_rows(con, measured, now_ns, scored, evaluation_id=evaluation_id, evaluation=evaluation)
     tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
     _insert_faults(con, evaluation_id, tools)
     _insert_counts(con, evaluation_id, tools)
@@ -362,80 +363,99 @@ def _insert_pairs(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[
     Table(con, "call_pairs").insert(con, dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
 
 
-class _Row(NamedTuple):
-    """A row of `scores`; `columns` are values of columns that most rows lack."""
-
-    evaluation_id: str
-    evaluation: str
-    evaluator: str
-    evaluator_version: str
-    environment: str
-    conversation_id: str
-    revision: int
-    score_id: str
-    target: str
-    score: MetricScore
-    columns: Mapping[str, Any]
+#: The columns of `scores` with equal values in all scores of one evaluator and conversation.
+_IDENTITY: Final = (
+    "evaluation_id", "evaluation", "evaluator", "evaluator_version", "environment", "conversation_id", "revision",
+)  # fmt: skip
 
 
-def _insert_rows(con: DuckDBPyConnection, rows: Iterable[_Row], now_ns: int) -> None:
-    """Insert rows, those with the same columns together."""
-    groups: dict[tuple[str, ...], list[_Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row.columns), []).append(row)
-    for names, group in groups.items():
-        scores = [row.score for row in group]
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of `scores`; `columns` are the values of columns that only some core scores have."""
+
+    identities: list[tuple[Any, ...]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    scores: list[MetricScore] = field(default_factory=list)
+    columns: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def insert(self, con: DuckDBPyConnection, now_ns: int) -> None:
+        """Insert the rows, of which there is at least one."""
+        size, scores = len(self.scores), self.scores
         Table(con, "scores").insert(
             con,
             {
-                **fields_of(group, *_Row._fields[:-2]),
+                **dict(zip(_IDENTITY, zip(*self.identities, strict=True), strict=True)),
+                "score_id": self.ids,
+                "target": self.targets,
                 **fields_of(scores, "turn_index", "position", "name", "label", "reason", "tool_name", "parameter"),
                 "value": [None if score.value is None else float(score.value) for score in scores],
                 "explanation": [score.explanation or None for score in scores],
                 "details": [score.details or None for score in scores],
-                "superseded": [False] * len(group),
-                "scored_at": [now_ns] * len(group),
-                **{name: [row.columns[name] for row in group] for name in names},
+                "superseded": [False] * size,
+                "scored_at": [now_ns] * size,
+                **columns_of(self.columns),
             },
         )
 
 
-def _metric_rows(measured: Iterable[Measured]) -> Iterator[_Row]:
+def _insert_rows(
+    con: DuckDBPyConnection,
+    measured: Iterable[Measured],
+    now_ns: int,
+    core: Iterable[Scored] = (),
+    *,
+    evaluation_id: str = "",
+    evaluation: str = DEFAULT,
+) -> None:
+    """Insert the scores of evaluators, and the core scores of conversations, those with the same columns together.
+
+    Args:
+        con: a connection in a transaction.
+        measured: the scores of evaluators.
+        now_ns: the current time.
+        core: the conversations whose core scores are inserted.
+        evaluation_id: the evaluation of the core scores.
+        evaluation: its name.
+    """
+    groups: defaultdict[tuple[str, ...], _Rows] = defaultdict(_Rows)
+    plain = groups[()]
+    for scored in core:
+        score = scored.score
+        identity = (
+            evaluation_id, evaluation, CORE, evaluation_id, score.environment, score.conversation_id, score.revision,
+        )  # fmt: skip
+        for target, key, metric_score, columns in _core_scores(scored, now_ns):
+            rows = groups[tuple(columns)]
+            rows.identities.append(identity)
+            rows.ids.append(core_score_id(score, evaluation_id, metric_score.name, key))
+            rows.targets.append(target)
+            rows.scores.append(metric_score)
+            if columns:
+                rows.columns.append(columns)
     for item in measured:
-        conversation = item.conversation
-        for score, score_id in zip(item.scores, item.score_ids, strict=True):
-            yield _Row(
-                item.evaluation_id,
-                item.evaluation,
-                item.evaluator.name,
-                item.evaluator.version,
-                conversation.environment,
-                str(conversation.conversation_id),
-                conversation.revision,
-                score_id,
-                target_of(score),
-                score if score.abstained or score.reason is None else replace(score, reason=None),
-                {},
-            )
-
-
-def _core_rows(item: Scored, evaluation_id: str, evaluation: str, now_ns: int) -> Iterator[_Row]:
-    """Yield the scores of the conversation, its criteria, turns, tools and faulty calls; ids are those of events."""
-    score = item.score
-    for target, key, metric_score, columns in _core_scores(item, now_ns):
-        yield _Row(
-            evaluation_id,
-            evaluation,
-            CORE,
-            evaluation_id,
-            score.environment,
-            score.conversation_id,
-            score.revision,
-            core_score_id(score, evaluation_id, metric_score.name, key),
-            target,
-            metric_score,
-            columns,
+        plain.identities.extend([_identity_of(item)] * len(item.scores))
+        plain.ids.extend(item.score_ids)
+        plain.targets.extend(map(target_of, item.scores))
+        plain.scores.extend(
+            score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores
         )
+    for rows in groups.values():
+        if rows.scores:
+            rows.insert(con, now_ns)
+
+
+def _identity_of(item: Measured) -> tuple[Any, ...]:
+    conversation, evaluator = item.conversation, item.evaluator
+    return (
+        item.evaluation_id,
+        item.evaluation,
+        evaluator.name,
+        evaluator.version,
+        conversation.environment,
+        str(conversation.conversation_id),
+        conversation.revision,
+    )
 
 
 #: Target, key that distinguishes scores of one name, score, and further columns.

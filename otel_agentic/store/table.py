@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 import orjson
 
-from otel_agentic.evaluators.registry import score_ids_of
+from otel_agentic.evaluators.score_ids import score_ids_of
 from otel_agentic.store.connection import DEFAULT
 
 if TYPE_CHECKING:

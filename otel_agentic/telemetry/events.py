@@ -15,8 +15,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_agentic.evaluators.base import CORE, Metric, MetricScore
-from otel_agentic.evaluators.registry import core_score_id, target_of
 from otel_agentic.evaluators.run import FailureRules, Location
+from otel_agentic.evaluators.score_ids import core_score_id, target_of
 from otel_agentic.scoring.model import (
     ConversationScore,
     JudgedCall,

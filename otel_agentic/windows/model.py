@@ -356,7 +356,7 @@ class ScoredConversation:
     an outcome of `not_evaluated: judge_unsure` fails regardless of the judge, or None if nothing failed.
     `pass_probability` is the probability of a pass according to a calibrated judge; None without such a judge.
 
-    A row may stand for `count` conversations of one `kind`, which differ only in id and time: it has the id of one of them
+    A row may represent `count` conversations of one `kind`, which differ only in id and time: it has the id of one of them
     and the earliest `ended_ns`. `kind` is None for a single conversation.
     """
 
@@ -395,7 +395,7 @@ class ScoredConversation:
         return (self.dataset or "", self.case_id)
 
     def cases(self) -> Iterator[tuple[CaseKey, int]]:
-        """Yield each case of the conversations that the row stands for, and the number of its conversations."""
+        """Yield each case of the conversations that the row represents, and the number of its conversations."""
         if self.case_id is not None or self.count == 1:
             yield self.case_key, self.count
             return

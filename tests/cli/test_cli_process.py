@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Shop
 
 _HEAVY = ("duckdb", "scipy", "numpy", "httpx", "grpc", "starlette", "uvicorn", "opentelemetry.sdk", "langchain_core")
+_HEAVY_FOR_IMPORT = (*_HEAVY, "click", "pydantic", "rich", "yaml")
 _HELP = (("--help",), ("report", "--help"), ("serve", "-h"), ("truth", "import", "--help"))
 _LOADED = f"""
 import sys
@@ -46,6 +47,28 @@ def test_help_loads_nothing_heavy() -> None:
 
     assert [str(arguments) for arguments in _HELP] == ran.stderr.splitlines()
     assert len(_HELP) == ran.stdout.count("Usage: ")
+
+
+def test_the_import_of_the_package_loads_nothing_heavy() -> None:
+    code = f"import sys, otel_agentic; print(*(name for name in {_HEAVY_FOR_IMPORT!r} if name in sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=environment(), text=True)
+
+    assert "" == ran.stdout.strip()
+
+
+def test_a_query_of_a_closed_file_loads_nothing_heavy_in_the_process_of_the_command(shop: Shop) -> None:
+    arguments = ["query", "SELECT 42 AS answer", "--db", str(shop.db), "--format", "csv"]
+    code = f"""
+import sys
+from otel_agentic.cli import main
+try:
+    main({arguments!r})
+except SystemExit as end:
+    print(end.code, *(name for name in {_HEAVY!r} if name in sys.modules))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=environment(), text=True)
+
+    assert ["answer", "42", "0"] == ran.stdout.split()
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:
@@ -138,7 +161,8 @@ def _holds(pid: int, path: Path) -> bool:
     """Return whether a process, or a child of it such as the one that runs a query, has a file open."""
     names = set()
     with contextlib.suppress(FileNotFoundError):  # ended, or closed while it is looked at
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        threads = Path(f"/proc/{pid}/task").glob("*/children")
+        children = " ".join(thread.read_text(encoding="ascii") for thread in threads).split()
         for process in (str(pid), *children):
             for opened in Path(f"/proc/{process}/fd").iterdir():
                 with contextlib.suppress(FileNotFoundError):

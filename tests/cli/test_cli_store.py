@@ -13,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.store import receive_backup
-from otel_agentic.commands.client import RemoteClient
+from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import BackendError
 from otel_agentic.results.store import BackupPiece
 from otel_agentic.store.maintenance import migrations
@@ -162,7 +162,6 @@ def later_release(monkeypatch: pytest.MonkeyPatch) -> Migration:
     "command",
     [
         ("report",),
-        ("query", "SELECT 1"),
         ("conversations", "list"),
         ("tools", "failing"),
         ("gate", "--min-success", "0"),

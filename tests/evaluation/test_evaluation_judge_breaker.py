@@ -68,7 +68,7 @@ def test_a_rubric_that_is_never_read_costs_no_other_metric_a_value(open_engine: 
         return conforming(request)
 
     with OpenAIServer(script) as server:
-        engine = open_engine(**judge(server))
+        engine = open_engine(**judge(server, breaker_wait_s=60))  # longer than the test takes
         for number in range(COUNT):
             feed(engine, *speak_genai(conversation(number), start_ns=NOON_NS + number * SECOND_NS).spans)
         done = Commands(engine).evaluate(metrics=[UNREADABLE, *READABLE])["evaluators"]["metrics"]

@@ -114,8 +114,8 @@ def test_totals_in_sql_are_those_of_the_evaluator(engine: Engine) -> None:
         amounts = metric_summary._amounts(con, len(groups))
         expected = [totals.evaluate_group(members) for members in members_of(con, totals.reads, len(groups))]
 
-    found = [metric_summary._totals(group) for group in amounts]
+    matches = [metric_summary._totals(group) for group in amounts]
     assert [list(leaves(list(map(asdict, scores)))) for scores in expected] == [
-        list(leaves(list(map(asdict, scores)))) for scores in found
+        list(leaves(list(map(asdict, scores)))) for scores in matches
     ]
-    assert {"no_data", None} == {score.reason for scores in found for score in scores}
+    assert {"no_data", None} == {score.reason for scores in matches for score in scores}

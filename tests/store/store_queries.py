@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.store.queries.sql import QueryLimits
+from otel_agentic.store.queries.user_queries import QueryLimits
 
 if TYPE_CHECKING:
     from otel_agentic.store import Store

@@ -18,7 +18,7 @@ from otel_agentic.config import StoreSettings
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store import Store
 from otel_agentic.store.durability import log_path
-from otel_agentic.store.maintenance.migrations import BASE, Migration, all_migrations, migrate
+from otel_agentic.store.maintenance.migrations import BASE, Migration, all_migrations, migrate, require_current
 from otel_agentic.store.maintenance.vacuum import store_stats
 from otel_agentic.testing import batch, span
 from tests.snapshots import passage, raises
@@ -193,6 +193,16 @@ def test_a_later_release_asks_for_an_upgrade_and_changes_nothing_before(older: P
         open_store(schema=NEXT)
     assert before == (older.read_bytes(), log_path(older).read_bytes())
     assert [] == list(older.parent.glob("*before*"))
+
+
+def test_a_query_asks_for_an_upgrade_of_an_older_store_and_refuses_another_database() -> None:
+    with duckdb.connect() as con:
+        with raises(StoreUnusableError, snapshot("t.duckdb is a DuckDB file without a store; give another --db")):
+            require_current(con, "t.duckdb")
+        migrate(con, "t.duckdb")
+        require_current(con, "t.duckdb")
+        with raises(StoreUnusableError, snapshot("run `otel-agentic store upgrade --db t.duckdb`")):
+            require_current(con, "t.duckdb", NEXT)
 
 
 def test_an_upgrade_keeps_a_copy_that_an_earlier_release_opens(

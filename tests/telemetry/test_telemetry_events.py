@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from inline_snapshot import snapshot
 
-from otel_agentic.evaluators.registry import core_score_id
+from otel_agentic.evaluators.score_ids import core_score_id
 from otel_agentic.telemetry import Evaluator, names, results_of
 from otel_agentic.telemetry.events import MAX_PARAMETERS
 from tests.telemetry.builders import (

@@ -15,7 +15,7 @@ from otel_agentic.evaluators.base import (
 )
 from otel_agentic.evaluators.layers.calls import ExpectedCalls, comparable, compared
 from otel_agentic.evaluators.layers.plan_texts import FEWEST_STEPS
-from otel_agentic.evaluators.layers.plans import no_plan, texts_of, written_plan
+from otel_agentic.evaluators.layers.plans import no_plan, plans_of, texts_of, written_plan
 from otel_agentic.evaluators.transcript import json_line, transcript
 from otel_agentic.judges.base import JsonLines, JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
 from otel_agentic.judges.prompts import load_rubric
@@ -60,8 +60,8 @@ class _PlanEvaluator(BuiltInEvaluator, ABC):
 
     def ask(self, subject: Subject) -> JudgeDialogue:
         """Ask about the plan, and return the score, or an abstention if there is no plan or the judge failed."""
-        name, plan = self.metrics[0].name, written_plan(subject)
-        parts = () if plan is None else plan.parts
+        name, plans_by_turn = self.metrics[0].name, plans_of(subject)
+        parts = written_plan(subject, plans_by_turn).parts if plans_by_turn else ()
         if not parts:
             written = [(turn.index, text) for turn in subject.conversation.turns for text in texts_of(turn)]
             if not written:
@@ -77,7 +77,7 @@ class _PlanEvaluator(BuiltInEvaluator, ABC):
         (reply,) = yield [rubric_question(self.rubrics[0], plan=_lines(parts, "plan"), **texts)]
         if isinstance(reply, JudgeFailure):
             return [none_of(name, reply.reason, f"was not judged: {reply.message}")]
-        details = {} if plan is not None else {"extracted_plan": parts[0][1]}
+        details = {} if plans_by_turn else {"extracted_plan": parts[0][1]}
         explanation = f"{reply.reasoning.strip()}{note}"
         return [MetricScore(name=name, value=reply.score, explanation=explanation, details=details)]
 

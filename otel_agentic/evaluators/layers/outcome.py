@@ -33,6 +33,7 @@ from otel_agentic.evaluators.layers.plans import (
     expected_plan,
     in_order,
     planning_tools,
+    plans_of,
     written_plan,
 )
 from otel_agentic.scoring.model import ConversationScore, FaultKind, ToolFault, ToolScore, shown_call
@@ -341,10 +342,13 @@ def _verdict_details(evidence: Sequence[Evidence]) -> dict[str, Any]:
 
 
 def _reasoning(subject: Subject) -> Iterator[Evidence]:
+    plans_by_turn = plans_of(subject)
+    if not plans_by_turn:
+        return
     groups = expected_plan(subject, expected_calls(subject))
     expected = [name for group in groups for name in group]
-    plan = written_plan(subject, expected)
-    if plan is None or not plan.tools:
+    plan = written_plan(subject, plans_by_turn, expected)
+    if not plan.tools:
         return
     planned, called = Counter(plan.tools), Counter(name for step in executed(subject) for name in step)
     # A step may mean several calls: a tool is planned if the plan names it at all.

@@ -6,14 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otel_agentic.conversations.tree import is_answer_tool
 from otel_agentic.evaluators.base import (
     BuiltInEvaluator,
     MetricScore,
     Missing,
+    SameObject,
     Subject,
     calls_in_order,
     expectations_of,
@@ -107,8 +109,15 @@ _MAKING: Final = frozenset({"plan", "planner", "planning", "make", "create", "ge
 #: Words in the names of tools that record a thought, and the arguments with its text.
 _THINKING: Final = ("think", "thinking")
 _THOUGHT_KEYS: Final = ("thought", "thoughts", "reasoning", "reflection")
+#: Number of cached tool names, and of conversations whose plans are cached: two evaluators read them one after the other.
+_CACHED_NAMES: Final = 1024
+_CACHED_SUBJECTS: Final = 4
 #: Characters of all plans of a conversation that are read.
 _READ: Final = 200_000
+
+
+#: Each turn with plans, and its plans.
+PlansByTurn: TypeAlias = "Sequence[tuple[Turn, Sequence[Any]]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +128,8 @@ class WrittenPlan:
     parts: tuple[tuple[int, Any], ...]
 
 
-def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan | None:
-    """Return the plan that the agent recorded, or None.
+def written_plan(subject: Subject, plans_by_turn: PlansByTurn, expected: Sequence[str] = ()) -> WrittenPlan:
+    """Return the plan that the agent recorded.
 
     Plans come from plan spans (`Turn.plans`), from texts of the model with the form of a plan (see `stated_plan`), and from
     calls that record a plan (see `plan_in`). Within a turn, a later
@@ -130,11 +139,9 @@ def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan 
 
     Args:
         subject: the conversation.
+        plans_by_turn: its plans, from `plans_of`; at least one.
         expected: names of tools that may occur in a plan, in addition to defined and called tools.
     """
-    plans_by_turn = list(_plans_by_turn(subject.conversation.turns))
-    if not plans_by_turn:
-        return None
     names = _tool_names(subject, expected)
     tools: list[str] = []
     parts: list[tuple[int, Any]] = []
@@ -238,7 +245,7 @@ def plan_in(call: ToolCall) -> Any | None:
     `create_travel_plan`), and its result is a list, contains steps, or is such a text. The steps need not name any
     tools.
     """
-    words = [word.lower() for word in _WORD.findall(call.name)]
+    words = _words_of(call.name)
     if call.error is not None or not _PLANNING.intersection(words):
         return None
     steps = _steps_in(call.arguments)
@@ -254,11 +261,17 @@ def plan_in(call: ToolCall) -> Any | None:
 
 def thought_in(call: ToolCall) -> str | None:
     """Return the reasoning that a call of a thinking tool (`think`, `sequentialthinking`) records, or None."""
-    words = [word.lower() for word in _WORD.findall(call.name)]
+    words = _words_of(call.name)
     if not words or not (words[0] in _THINKING or words[-1].endswith(_THINKING)):
         return None
     arguments = call.arguments or {}
     return next((text for key in _THOUGHT_KEYS if isinstance(text := arguments.get(key), str) and text.strip()), None)
+
+
+@lru_cache(maxsize=_CACHED_NAMES)
+def _words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a tool's name, in lower case."""
+    return tuple(word.lower() for word in _WORD.findall(name))
 
 
 def texts_of(turn: Turn) -> list[str]:
@@ -281,6 +294,16 @@ def _steps_in(record: Any) -> Any | None:
     if not isinstance(record, Mapping):
         return None
     return next((steps for key in STEP_LISTS if is_steps(steps := record.get(key))), None)
+
+
+def plans_of(subject: Subject) -> PlansByTurn:
+    """Return each turn with plans, and its plans."""
+    return _plans_of(SameObject(subject))
+
+
+@lru_cache(maxsize=_CACHED_SUBJECTS)
+def _plans_of(key: SameObject[Subject]) -> PlansByTurn:
+    return tuple(_plans_by_turn(key.item.conversation.turns))
 
 
 def _plans_by_turn(turns: Sequence[Turn]) -> Iterator[tuple[Turn, list[Any]]]:
@@ -336,11 +359,12 @@ class Reasoning(BuiltInEvaluator):
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return both scores of a conversation."""
+        plans_by_turn = plans_of(subject)
+        if not plans_by_turn:
+            return none_of_all(self.metrics, *no_plan(subject))
         expected = expected_plan(subject, expected_calls(subject))
         expected_names = [name for group in expected for name in group]
-        plan = written_plan(subject, expected_names)
-        if plan is None:
-            return none_of_all(self.metrics, *no_plan(subject))
+        plan = written_plan(subject, plans_by_turn, expected_names)
         return [_quality(subject, plan, expected, expected_names), _adherence(subject, plan)]
 
 

@@ -27,7 +27,7 @@ from otel_agentic.scoring.scope import ActualCall, Scope, ToolRules
 if TYPE_CHECKING:
     from otel_agentic.truth.model import Case, ToolExpectation
 
-#: Number of expectations whose required and optional parts are cached.
+#: Number of expectations whose required and optional parts are cached, and of counts whose scores are.
 _CACHED: Final = 1024
 
 
@@ -88,7 +88,7 @@ def _counted(expectation: CompiledExpectation, calls: Sequence[ActualCall]) -> C
     return Counted(
         in_order=Share(min(agreement, _in_order(expectation, sorted_calls, extra, agreement)), total),
         in_any_order=Share(agreement, total),
-        equal=_equal(expectation, sorted_calls.actual),
+        equal=_all_equal(sorted_calls) or _equal(expectation, sorted_calls.actual),
         missing=_missing(expectation, sorted_calls),
         unasked=tuple(sorted_calls.actual[index].call.name for index in extra),
         differing=tuple((pair.expected.name, key) for pair in sorted_calls.pairs for key in pair.agreement.differing),
@@ -151,6 +151,13 @@ def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[ActualCall]
             )
         previous_row = row
     return previous_row[-1]
+
+
+def _all_equal(sorted_calls: SortedCalls) -> Share | None:
+    """Return the terms of F1 if exactly the required calls occurred, with equal arguments, else None."""
+    required, actual = sorted_calls.expectation.required, len(sorted_calls.actual)
+    are_equal = actual == required and sum(pair.agreement.score == 1.0 for pair in sorted_calls.pairs) == required
+    return Share(2.0 * required, 2.0 * required) if are_equal and required else None
 
 
 def _equal(expectation: CompiledExpectation, actual: Sequence[ActualCall]) -> Share:
@@ -250,8 +257,13 @@ class ToolCalls(BuiltInEvaluator):
         if missing is not None:
             return none_of_all(self.metrics, *missing)
         rules = ToolRules.of(case, subject.settings)
-        counted = [count(expectation, scope.calls, rules) for expectation, scope, _ in scopes]
-        return [_tool_call_score(name, share, counted) for name, share in _SHARES.items()]
+        return _scores_of(tuple(tuple(count(expectation, scope.calls, rules)) for expectation, scope, _ in scopes))
+
+
+@lru_cache(maxsize=_CACHED)
+def _scores_of(counted: Sequence[Sequence[Counted]]) -> Sequence[MetricScore]:
+    """Return the three scores; cached, because most conversations of an agent have the counts of earlier ones."""
+    return tuple(_tool_call_score(name, share, counted) for name, share in _SHARES.items())
 
 
 def _scope_lacking(

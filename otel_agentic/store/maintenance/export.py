@@ -19,7 +19,6 @@ from otel_agentic.store.table import LAST_NS, rows_with
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.config import Settings
 
 HOUR_NS: Final = 3_600_000_000_000
 DAY_NS: Final = 24 * HOUR_NS
@@ -125,12 +124,6 @@ def _export_of(name: str) -> Exported:
 
 _BY_TURN: Final = {"turns", "tool_calls", "tool_faults", "tool_counts", "call_pairs", "scores"}
 EXPORTED: Final = {name: _export_of(name) for unit in UNITS.values() for name in unit}
-
-
-def export_folder_of(settings: Settings) -> Path:
-    """Return the folder of Parquet files: the only folder that the store's DuckDB may access besides its own file."""
-    folder, db = settings.retention.export_folder, settings.store.db
-    return (folder or db.with_name(f"{db.name}.export")).absolute()
 
 
 def day_folder(table: str, time_ns: int) -> str:

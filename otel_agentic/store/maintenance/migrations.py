@@ -24,10 +24,11 @@ import duckdb
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.connection import error_summary
-from otel_agentic.store.durability import UndoFile, clone_open_file
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from otel_agentic.store.durability import UndoFile
 
 
 _log = logging.getLogger(__name__)
@@ -188,14 +189,10 @@ def bring_up_to_date(
     if not pending:
         return None
     if not upgrade:
-        raise StoreUnusableError(
-            f"{path} was written by an earlier release of otel-agentic (it lacks {', '.join(names)}): run "
-            f"`otel-agentic store upgrade --db {path}`, which keeps a copy of the file"
-        )
+        raise _outdated(str(path), names)
     copy = path.with_name(f"{path.stem}.before-{pending[0].number}{path.suffix}")
     undo.checkpoint(con)  # so that the copy is one file
-    with undo.handle() as source:
-        clone_open_file(source, copy)
+    undo.clone(copy)
     _log.warning("%s is being upgraded (%s); a copy from before is kept as %s", path, ", ".join(names), copy)
     try:
         _apply(con, pending)
@@ -205,6 +202,26 @@ def bring_up_to_date(
             "and use the release that wrote the store meanwhile"
         ) from error
     return Upgrade(applied=names, copy=copy)
+
+
+def require_current(con: DuckDBPyConnection, path: str, known: Sequence[Migration] | None = None) -> None:
+    """Check that a database has the schema of this release.
+
+    Raises:
+        StoreUnusableError: it has no schema or needs an upgrade; or see `pending_migrations`.
+    """
+    pending, exists = pending_migrations(con, path, known)
+    if not exists:
+        raise StoreUnusableError(f"{path} is a DuckDB file without a store; give another --db")
+    if pending:
+        raise _outdated(path, [migration.name for migration in pending])
+
+
+def _outdated(path: str, names: Sequence[str]) -> StoreUnusableError:
+    return StoreUnusableError(
+        f"{path} was written by an earlier release of otel-agentic (it lacks {', '.join(names)}): run "
+        f"`otel-agentic store upgrade --db {path}`, which keeps a copy of the file"
+    )
 
 
 def _apply(con: DuckDBPyConnection, pending: Sequence[Migration]) -> None:

@@ -97,10 +97,10 @@ def origins(con: DuckDBPyConnection, selection: Selection, keys: Iterable[Key] |
         keys: only these of the selection; None for all.
     """
     if keys is None:
-        found = con.execute(_ORIGINS, bounds(selection)).fetchall()
+        scores = con.execute(_ORIGINS, bounds(selection)).fetchall()
     else:
-        found = rows_with(con, key_columns(keys), _ORIGINS_OF, bounds(selection))
-    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in found}
+        scores = rows_with(con, key_columns(keys), _ORIGINS_OF, bounds(selection))
+    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in scores}
 
 
 class _Stored:

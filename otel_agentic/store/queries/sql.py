@@ -17,7 +17,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, NoReturn
@@ -25,8 +24,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, NoReturn
 import duckdb
 import orjson
 
-from otel_agentic.errors import QueryError, StoreError
-from otel_agentic.store.connection import open_database, show, to_json_value
+from otel_agentic.errors import OtelAgenticError, QueryError
+from otel_agentic.store.connection import DEFAULT, open_database, require_evaluation, show, to_json_value
+from otel_agentic.store.maintenance.migrations import require_current
+from otel_agentic.store.queries.user_queries import OUT_OF_MEMORY, REFUSED, QueryLimits, Request
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -372,8 +373,6 @@ except ImportError:  # Windows: the parent process watches the memory
     resource = None  # type: ignore[assignment]
 
 
-#: Exit code for a statement that is not allowed, or that failed.
-REFUSED: Final = 3
 #: The first byte of the answer, white space in JSON: when it is written, the time limit of the query starts.
 STARTED: Final = b" "
 _MB: Final = 1_000_000
@@ -388,56 +387,12 @@ _SCALAR_BYTES: Final = 8
 _STATM: Final = "/proc/self/statm"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryLimits:
-    """The resources that one query may use.
-
-    Attributes:
-        timeout_s: seconds from the moment at which the file is open.
-        max_rows: rows of the answer.
-        max_bytes: bytes of the values in the answer.
-        memory_mb: memory of its process, MB.
-        memory_limit_mb: of these, what DuckDB may use for sorts, groups and joins before it spills to disk, MB.
-        temp_limit_mb: disk space for spilled data, MB.
-    """
-
-    timeout_s: float
-    max_rows: int
-    max_bytes: int = 64 * 1024 * 1024
-    memory_mb: int = 1024
-    memory_limit_mb: int = 256
-    temp_limit_mb: int = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One query.
-
-    Attributes:
-        file: a DuckDB file that no process writes to.
-        sql: the statement.
-        evaluation: name of the evaluation whose scores the views show.
-        spill: the folder for data that does not fit in memory.
-        folder: the folder whose Parquet files may be read; None allows no file.
-        as_of_ns: everything in the file was committed by then, ns since the epoch.
-        limits: the resources that the query may use.
-    """
-
-    file: str
-    sql: str
-    evaluation: str
-    spill: str
-    folder: str | None
-    as_of_ns: int
-    limits: QueryLimits
-
-
 def main() -> NoReturn:
     """Answer the request on standard input and exit. Nothing needs cleaning up, because nothing was changed.
 
     `user_queries` starts this process with one line of JSON on standard input, a `Request`. The answer, one JSON
     object, is written to standard output, which is a file. Exit code 0: the answer is complete. `REFUSED`: standard
-    error contains the message for the user.
+    error contains the error for the user, as JSON.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     payload = orjson.loads(sys.stdin.buffer.readline())
@@ -446,8 +401,9 @@ def main() -> NoReturn:
     code = 0
     try:
         _answer(request, sys.stdout.buffer)
-    except (QueryError, StoreError) as error:
-        sys.stderr.buffer.write(str(error).encode(errors="replace"))
+    except OtelAgenticError as error:
+        message = str(error).encode(errors="replace").decode()
+        sys.stderr.buffer.write(orjson.dumps({"error": type(error).__name__, "message": message}))
         sys.stderr.buffer.flush()
         code = REFUSED
     os._exit(code)
@@ -473,7 +429,11 @@ def _answer(request: Request, out: BinaryIO) -> None:
     out.write(STARTED)
     out.flush()
     try:
-        show(con, request.evaluation)
+        if request.is_store:
+            require_current(con, request.file)
+            require_evaluation(con, request.evaluation or DEFAULT)
+        if request.evaluation is not None:
+            show(con, request.evaluation)
         statement = check_statement(con, request.sql, folder=folder or None)
         con.execute("BEGIN TRANSACTION READ ONLY")  # a second layer besides the check of the statement
         _write(con.execute(statement), request, out)
@@ -485,13 +445,6 @@ def _answer(request: Request, out: BinaryIO) -> None:
     except (duckdb.Error, UnicodeDecodeError, RecursionError) as error:
         message, _, pointer = str(error).rstrip().partition("\n")  # the rest points into the statement
         raise QueryError(f"the query failed: {message}{_hint(error)}{pointer and chr(10)}{pointer}") from error
-
-
-#: The same message whether DuckDB, the operating system or the parent process detects it.
-OUT_OF_MEMORY: Final = (
-    "the query needs more memory than it may have (store.query_memory_mb; store.memory_limit_mb and store.temp_limit_mb "
-    "for sorts, groups and joins); narrow it"
-)
 
 
 def _hint(error: Exception) -> str:

@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import orjson
 
-from otel_agentic.errors import QueryError
-from otel_agentic.store.connection import DEFAULT
-from otel_agentic.store.queries.sql import OUT_OF_MEMORY, REFUSED, QueryLimits, Request
+from otel_agentic import errors
+from otel_agentic.errors import OtelAgenticError, QueryError
 
 if TYPE_CHECKING:
     from otel_agentic.config import StoreSettings
@@ -41,12 +40,65 @@ _PIECE_BYTES: Final = 256 * 1024
 #: Without `site`, the environment and the working directory: the child process gets this process's modules, and no
 #: secrets.
 _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
-_CODE: Final = f"import sys; sys.path[:] = sys.argv[1:]; from {Request.__module__} import main; main()"
+_CODE: Final = "import sys; sys.path[:] = sys.argv[1:]; from otel_agentic.store.queries.sql import main; main()"
 #: Variables that the dynamic loader may need to find DuckDB's own libraries.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 #: Exit code of Python if standard output could not be flushed.
 _UNWRITTEN: Final = 120
 _numbers = count(1)
+#: Exit code of the process if the statement is not allowed, or failed; standard error contains the error as JSON.
+REFUSED: Final = 3
+#: The same message whether DuckDB, the operating system or the parent process detects it.
+OUT_OF_MEMORY: Final = (
+    "the query needs more memory than it may have (store.query_memory_mb; store.memory_limit_mb and store.temp_limit_mb "
+    "for sorts, groups and joins); narrow it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryLimits:
+    """The resources that one query may use.
+
+    Attributes:
+        timeout_s: seconds from the moment at which the file is open.
+        max_rows: rows of the answer.
+        max_bytes: bytes of the values in the answer.
+        memory_mb: memory of its process, MB.
+        memory_limit_mb: of these, what DuckDB may use for sorts, groups and joins before it spills to disk, MB.
+        temp_limit_mb: disk space for spilled data, MB.
+    """
+
+    timeout_s: float
+    max_rows: int
+    max_bytes: int = 64 * 1024 * 1024
+    memory_mb: int = 1024
+    memory_limit_mb: int = 256
+    temp_limit_mb: int = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One query.
+
+    Attributes:
+        file: a DuckDB file that no process writes to.
+        is_store: whether it is a store and not the snapshot of one: its schema and its evaluations are checked first.
+        sql: the statement.
+        evaluation: name of the evaluation whose scores the views show; None for the default.
+        spill: the folder for data that does not fit in memory.
+        folder: the folder whose Parquet files may be read; None allows no file.
+        as_of_ns: everything in the file was committed by then, ns since the epoch.
+        limits: the resources that the query may use.
+    """
+
+    file: str
+    is_store: bool
+    sql: str
+    evaluation: str | None
+    spill: str
+    folder: str | None
+    as_of_ns: int
+    limits: QueryLimits
 
 
 class Answer(Mapping[str, Any]):
@@ -96,9 +148,10 @@ class UserQueries:
         limits: QueryLimits,
         *,
         as_of_ns: int,
-        evaluation: str = DEFAULT,
+        evaluation: str | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
         folder: Path | None = None,
+        is_store: bool = False,
     ) -> Answer:
         """Return the answer to one SELECT or EXPLAIN statement.
 
@@ -107,16 +160,21 @@ class UserQueries:
             sql: the statement.
             limits: limits beyond which the rows are cut, or the process is killed.
             as_of_ns: everything in the file was committed by then, ns since the epoch.
-            evaluation: name of the evaluation whose scores the views show.
+            evaluation: name of the evaluation whose scores the views show; None for the default.
             is_cancelled: returns whether the client has disconnected.
             folder: the folder whose Parquet files may be read.
+            is_store: whether the file is a store and not the snapshot of one: its schema and its evaluations are checked
+                first.
 
         Raises:
+            StoreError: the file cannot be used.
+            UsageError: the store has no evaluation with this name.
             QueryError: it is not one read-only statement, fails, or exceeds a limit.
         """
         spill = file.with_name(f"{file.name}.query-{os.getpid()}-{next(_numbers)}.tmp")
         request = Request(
             file=str(file),
+            is_store=is_store,
             sql=sql.encode(errors="replace").decode(),  # a lone surrogate is not valid in SQL
             evaluation=evaluation,
             spill=str(spill),
@@ -214,11 +272,11 @@ class _Process:
         """Wait until the answer is in its file.
 
         Raises:
-            QueryError: there is no answer, because the statement was refused or failed, or the process was killed.
+            OtelAgenticError: there is no answer: the statement or the file was refused, or the process was killed.
         """
         code = self._wait(is_cancelled)
         if code != 0:
-            raise QueryError(self._failure(code))
+            raise self._failure(code)
 
     def _wait(self, is_cancelled: Callable[[], bool]) -> int:
         """Return the exit code; kill the process if it exceeds its time or memory, or if the client disconnects."""
@@ -238,14 +296,19 @@ class _Process:
             elif memory.is_exceeded():
                 self.end(OUT_OF_MEMORY)
 
-    def _failure(self, code: int) -> str:
-        """Return the reason for a missing answer."""
+    def _failure(self, code: int) -> OtelAgenticError:
+        """Return the error that explains a missing answer."""
         if self._ended_for is not None:
-            return self._ended_for
+            return QueryError(self._ended_for)
         self._errors.seek(0)
-        message = self._errors.read().decode(errors="replace").strip()
+        output = self._errors.read()
         if code == REFUSED:
-            return message
+            refusal = orjson.loads(output)
+            kind: type[OtelAgenticError] = getattr(errors, refusal["error"])
+            return kind(refusal["message"])
+        return QueryError(self._why_ended(code, output.decode(errors="replace").strip()))
+
+    def _why_ended(self, code: int, output: str) -> str:
         if code < 0:
             ended_by = signal.Signals(-code).name
             if ended_by == "SIGXCPU":
@@ -254,7 +317,7 @@ class _Process:
             return f"the process of the query ended with {ended_by}; {OUT_OF_MEMORY}"
         if code == _UNWRITTEN:
             return "the answer could not be written: the disk is full; free some space"
-        return f"the process of the query ended with exit code {code}: {message[-500:]}"
+        return f"the process of the query ended with exit code {code}: {output[-500:]}"
 
     def _too_long(self) -> str:
         return f"the query took longer than {self._limits.timeout_s:g} s; narrow it (store.query_timeout_s)"
