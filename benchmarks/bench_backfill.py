@@ -31,7 +31,9 @@ from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.engine.engine import Engine
-from otel_agentic.engine.parallel import open_workers, rebuilder_over, scoring_over
+from otel_agentic.engine.pooled_rebuild import rebuilder_over
+from otel_agentic.engine.pooled_scoring import scoring_over
+from otel_agentic.engine.workers import open_workers
 from otel_agentic.evaluation.scope import TruthFile
 
 CONVERSATIONS: Final = 500
@@ -92,7 +94,7 @@ def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | No
         engine.runner.remember(*truth)
         plan = BackfillRequest(windows=("24h", "7d"), step_ns=HOUR_NS, k=(1, 3, 5)).checked()
         around = BackfillContext(progress=stages.step)
-        backfill(engine, plan, runner=scoring_over(engine, pool), context=around)
+        backfill(engine, plan, runner=scoring_over(engine.runner, engine.settings, pool), context=around)
         rows = contents(engine)
     here_s = own_s() - stages.began
     totals = {"all stages": here_s, "all processes": here_s + children_s() - children}

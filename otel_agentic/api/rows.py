@@ -13,11 +13,11 @@ from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.errors import CaseError
 from otel_agentic.evaluation.case_files import read_attempts_file
 from otel_agentic.evaluation.conversation import ActiveEvaluators
-from otel_agentic.evaluation.judge_runs import RunBudget, answers_to, require_judge
+from otel_agentic.evaluation.judge_runs import RunBudget, answers_to
 from otel_agentic.evaluation.run import judge_models
 from otel_agentic.evaluation.scope import MetricTally, Tally, TruthFile
 from otel_agentic.evaluators.base import MetricScore, Subject, asks
-from otel_agentic.evaluators.registry import Chosen, chosen, chosen_of
+from otel_agentic.evaluators.registry import Chosen, chosen, chosen_of, require_judge
 from otel_agentic.evaluators.run import Ran, abstentions
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import kinds_of

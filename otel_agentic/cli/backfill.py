@@ -93,7 +93,8 @@ def _ingested(
     from otel_agentic.commands import LocalClient  # noqa: PLC0415 — not needed for --help
     from otel_agentic.commands.ingest import ingest_files  # noqa: PLC0415 — not needed for --help
     from otel_agentic.engine.engine import Engine  # noqa: PLC0415
-    from otel_agentic.engine.parallel import open_workers, rebuilder_over  # noqa: PLC0415
+    from otel_agentic.engine.pooled_rebuild import rebuilder_over  # noqa: PLC0415
+    from otel_agentic.engine.workers import open_workers  # noqa: PLC0415
 
     with Engine(settings, create=True) as engine, open_workers(settings, workers) as pool:
         summary = ingest_files(engine, paths, progress, rebuilder_over(engine, pool)).summary
@@ -525,7 +526,7 @@ def _is_age(text: str | None) -> bool:
 def _workers(executor: str | None, workers: int | None) -> int | None:
     if executor is None:
         return None
-    from otel_agentic.engine.parallel import processors  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.engine.workers import processors  # noqa: PLC0415 — not needed for --help
 
     return workers or processors()
 

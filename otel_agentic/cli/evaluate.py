@@ -95,7 +95,7 @@ def require_no_files(client: Client, evaluators: Sequence[str]) -> None:
 
 def print_skipped(out: Console, names: Sequence[str]) -> None:
     """Print the metrics of a family that were skipped because the judge calls no model, if any."""
-    from otel_agentic.evaluation.judge_runs import unasked_note  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.evaluators.registry import unasked_note  # noqa: PLC0415 — not needed for --help
 
     if names:
         say(out, unasked_note(names))

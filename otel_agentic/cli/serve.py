@@ -102,6 +102,7 @@ def serve(
 
 
 def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tuple[str, ...]) -> None:
+    from otel_agentic.engine.workers import collector_workers  # noqa: PLC0415 — not needed for --help
     from otel_agentic.live.collector import DEFAULT_COLLECTORS, LiveCollector  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net import raise_file_limit  # noqa: PLC0415 — not needed for --help
 
@@ -109,7 +110,8 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     raise_file_limit(settings.receive.max_connections)
-    live = LiveCollector(settings, tuple(dict.fromkeys((*DEFAULT_COLLECTORS, *extra))))
+    names = tuple(dict.fromkeys((*DEFAULT_COLLECTORS, *extra)))
+    live = LiveCollector(settings, names, collector_workers(settings))
     try:
         if any(truth.values()):
             live.run("truth_import", truth)

@@ -354,20 +354,18 @@ def _run(
 ) -> Iterator[Any]:
     from otel_agentic.backfill.dry_run import backfill_result  # noqa: PLC0415 — same
     from otel_agentic.backfill.run import backfill  # noqa: PLC0415 — same
-    from otel_agentic.engine.parallel import (  # noqa: PLC0415
-        open_workers,
-        scoring_over,
-    )
+    from otel_agentic.engine.pooled_scoring import scoring_over  # noqa: PLC0415 — same
+    from otel_agentic.engine.workers import open_workers  # noqa: PLC0415 — same
 
     backfill_context = _context_of(context, listener)
-    with _exclusively(context), open_workers(context.engine.settings, workers) as pool, TemporaryDirectory() as folder:
+    engine = context.engine
+    with _exclusively(context), open_workers(engine.settings, workers) as pool, TemporaryDirectory() as folder:
         if any(truth):
             with backfill_context.lock:
-                context.engine.runner.remember(*truth)
+                engine.runner.remember(*truth)
         out = Path(folder) / "history.txt" if request.emit == "openmetrics" else None
-        done = backfill(
-            context.engine, request, runner=scoring_over(context.engine, pool), out=out, context=backfill_context
-        )
+        runner = scoring_over(engine.runner, engine.settings, pool)
+        done = backfill(engine, request, runner=runner, out=out, context=backfill_context)
         if out is not None and out.exists():
             yield from _pieces(out)
         problems = pool.problems if pool is not None else []

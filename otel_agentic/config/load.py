@@ -31,6 +31,7 @@ from otel_agentic.config.sections import (
     JudgeSettings,
     LogSettings,
     MatchingSettings,
+    ProcessingSettings,
     ReceiveSettings,
     RedactionSettings,
     RetentionSettings,
@@ -75,6 +76,7 @@ class Settings(BaseSettings):
     scoring: ScoringSettings = ScoringSettings()
     matching: MatchingSettings = MatchingSettings()
     sampling: SamplingSettings = SamplingSettings()
+    processing: ProcessingSettings = ProcessingSettings()
     judge: JudgeSettings = JudgeSettings()
     evaluators: EvaluatorSettings = EvaluatorSettings()
     stats: StatsSettings = StatsSettings()

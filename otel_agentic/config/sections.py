@@ -483,6 +483,17 @@ class StatsSettings(Section):
     tier_rule: Literal["interval", "paper", "docs"] = Field(default="interval", description="how tiers are assigned")
 
 
+class ProcessingSettings(Section):
+    """The processes of `serve`: one receives and stores, and others may score conversations."""
+
+    workers: int | None = Field(
+        default=None,
+        ge=0,
+        le=256,
+        description="worker processes that score, started under load; 0: none; unset: one for each further processor, at most 4",
+    )
+
+
 class SamplingSettings(Section):
     """Which closed conversations are evaluated if evaluating all of them costs too much.
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.rebuild import Rebuilder
     from otel_agentic.engine.segments import SegmentReader
     from otel_agentic.engine.transfer import Uploads
+    from otel_agentic.engine.workers import WorkerPool
     from otel_agentic.evaluation.run import EvaluationRunner
     from otel_agentic.stats import Estimator
 
@@ -128,6 +129,7 @@ class Engine:
         collecting: bool = False,
         clock: Callable[[], int] = time.time_ns,
         listener: EngineListener | None = None,
+        workers: WorkerPool | None = None,
     ) -> None:
         """Open the store that the settings name.
 
@@ -138,6 +140,7 @@ class Engine:
             collecting: whether a collector runs on the engine: it rebuilds what arrives, and windows end at its clock.
             clock: returns the current time, ns since the epoch.
             listener: receives the events of the engine; None ignores them.
+            workers: score conversations, and end with the engine; None scores them in this process.
 
         Raises:
             StoreError: the file cannot be used.
@@ -147,6 +150,7 @@ class Engine:
         self.settings = settings
         self.clock = clock
         self.collecting = collecting
+        self._workers = workers
         #: Set to end long operations early, at a safe point.
         self.stopping = threading.Event()
         #: Held by a backfill.
@@ -191,6 +195,10 @@ class Engine:
         from otel_agentic.evaluation.run import EvaluationRunner  # noqa: PLC0415 — see above
 
         settings = self.settings
+        if self._workers is not None:
+            from otel_agentic.engine.pooled_scoring import PooledEvaluationRunner  # noqa: PLC0415 — see above
+
+            return PooledEvaluationRunner(self.store, settings, self._workers, self._listener)
         return EvaluationRunner(
             self.store,
             settings.scoring,
@@ -234,7 +242,9 @@ class Engine:
         return [plugin.load().from_settings(self.settings.stats) for plugin in chosen]
 
     def close(self) -> bool:
-        """Close the judge and the store. Returns the result of `Store.close`."""
+        """End the workers, and close the judge and the store. Returns the result of `Store.close`."""
+        if self._workers is not None:
+            self._workers.close()
         if "runner" in self.__dict__:
             self.runner.close()
         return self.store.close()

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.compat import scorer
 from otel_agentic.errors import CaseError, UsageError
-from otel_agentic.evaluation.judge_runs import require_judge
 from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Subject, asks
 from otel_agentic.evaluators.criteria import MetricCriteria, MetricCriterion, parts_of
-from otel_agentic.evaluators.registry import Chosen, evaluation_id_of
+from otel_agentic.evaluators.registry import Chosen, evaluation_id_of, require_judge
 from otel_agentic.evaluators.run import Ran, evaluating
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring.criteria import parsed

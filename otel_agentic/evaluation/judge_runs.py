@@ -11,17 +11,16 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.scope import Tally, position_of
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge, Cost, Limits
-from otel_agentic.judges.base import Breaker, JudgeFailure, NotAsked, Patience, Question, Verdict, kinds_of
+from otel_agentic.judges.base import Breaker, JudgeFailure, NotAsked, Patience, Question, Verdict
 from otel_agentic.judges.dialogue import Answer, Ask, Dialogue, ask_of, run_dialogues
 from otel_agentic.store.judges import DuckDbJudgeCache
 
 if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.evaluators.registry import Chosen
+    from otel_agentic.evaluation.conversation import ConversationEvaluation
     from otel_agentic.judges import Budget, Judge
     from otel_agentic.scoring import MatchedConversation
     from otel_agentic.store import Store
@@ -30,42 +29,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Maximum time that scores wait for further ones before they are stored, seconds.
 _PATIENCE_S: Final = 1.0
-#: Maximum number of metric names in one message.
-_NAMED: Final = 5
-
-
-def require_judge(chosen: Chosen, judge: Judge) -> Chosen:
-    """Return the evaluators that can run with a judge.
-
-    Without an LLM judge, the metrics of a family that need one are omitted.
-
-    Raises:
-        UsageError: a metric that needs an LLM judge was requested by name, or no metric remains.
-    """
-    if not chosen.judge_evaluators or "rubric" in kinds_of(judge):
-        return chosen
-    names = [name for name in chosen.asked_for if name not in chosen.broad]
-    without_judge = chosen.without_judge()
-    if not names and (without_judge.evaluators or without_judge.groups):
-        return without_judge
-    raise UsageError(
-        f"an LLM judge is needed for {_name_list(names or without_judge.unasked)}, and judge {judge.name!r} calls no model; pass "
-        "--judge langchain:openai:gpt-5-mini, or choose other metrics"
-    )
-
-
-def unasked_note(names: Sequence[str]) -> str:
-    """Return a message that names the metrics skipped because they need an LLM judge.
-
-    >>> unasked_note(["agentic.agentest.coherence"])
-    'skipped (needs an LLM judge): agentest.coherence; pass --judge langchain:openai:gpt-5-mini'
-    """
-    skipped = ", ".join(name.removeprefix("agentic.") for name in names)
-    return f"skipped (needs an LLM judge): {skipped}; pass --judge langchain:openai:gpt-5-mini"
-
-
-def _name_list(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def batches(items: Iterable[T], max_size: int) -> Iterator[list[T]]:
@@ -269,14 +232,14 @@ class JudgeRun:
         self,
         keys: Sequence[Key],
         match: Callable[[Sequence[Key]], list[MatchedConversation]],
-        dialogue_of: Callable[[MatchedConversation], Dialogue[Scored]],
+        evaluation: ConversationEvaluation,
     ) -> Iterator[list[Scored]]:
         """Yield scores in batches as they become available; after a stop, conversations may be missing.
 
         Args:
             keys: the conversations.
             match: returns conversations with their cases; called for the next part while the judge answers.
-            dialogue_of: scores a conversation.
+            evaluation: scores a conversation.
         """
         if not keys:
             return
@@ -288,7 +251,7 @@ class JudgeRun:
                 matched = pending_matches.pop().result()
                 if next_part is not None:
                     pending_matches.append(thread.submit(match, next_part))
-                yield from batches((scored for _, scored in self.run(matched, dialogue_of)), _PORTION)
+                yield from batches((scored for _, scored in self.run(matched, evaluation.dialogue)), _PORTION)
                 if self._stop():
                     return
 

@@ -17,7 +17,7 @@ from otel_agentic.evaluation.conversation import (
     deciding_evaluators,
     scorer_of,
 )
-from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun, batches, require_judge
+from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun, batches
 from otel_agentic.evaluation.listener import EvaluationListener
 from otel_agentic.evaluation.scope import (
     EvaluationSummary,
@@ -34,7 +34,7 @@ from otel_agentic.evaluation.scope import (
 )
 from otel_agentic.evaluators.base import AnyEvaluator, asks
 from otel_agentic.evaluators.criteria import MetricCriteria
-from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen
+from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen, require_judge
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.base import Breaker
 from otel_agentic.judges.chat_models import same_models
@@ -339,7 +339,7 @@ class EvaluationRunner:
             for scored in map(sample.marked, left_out(excluded, match, stop)):
                 saved(scored)
             keys = self.in_order(included, request.chosen)
-            for scored in map(sample.marked, judge_run.evaluated(keys, match, evaluation.dialogue)):
+            for scored in map(sample.marked, judge_run.evaluated(keys, match, evaluation)):
                 saved(scored)
             for scored in self._lacking_scores(truth, request.lacking, evaluation, judge_run, stop):
                 saved(scored, core=False)

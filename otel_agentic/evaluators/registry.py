@@ -27,7 +27,7 @@ from otel_agentic.evaluators.base import (
     is_of_groups,
     is_plain,
 )
-from otel_agentic.judges.base import Judge, Rubric, version_for
+from otel_agentic.judges.base import Judge, Rubric, kinds_of, version_for
 from otel_agentic.judges.prompts import KINDS
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -504,6 +504,44 @@ def _are_opposites(name: str, other: str) -> bool:
         (first in own - others and second in others - own) or (second in own - others and first in others - own)
         for first, second in pairs
     )
+
+
+#: Maximum number of metric names in one message.
+_NAMED: Final = 5
+
+
+def require_judge(chosen: Chosen, judge: Judge) -> Chosen:
+    """Return the evaluators that can run with a judge.
+
+    Without an LLM judge, the metrics of a family that need one are omitted.
+
+    Raises:
+        UsageError: a metric that needs an LLM judge was requested by name, or no metric remains.
+    """
+    if not chosen.judge_evaluators or "rubric" in kinds_of(judge):
+        return chosen
+    names = [name for name in chosen.asked_for if name not in chosen.broad]
+    without_judge = chosen.without_judge()
+    if not names and (without_judge.evaluators or without_judge.groups):
+        return without_judge
+    raise UsageError(
+        f"an LLM judge is needed for {_name_list(names or without_judge.unasked)}, and judge {judge.name!r} calls no model; pass "
+        "--judge langchain:openai:gpt-5-mini, or choose other metrics"
+    )
+
+
+def unasked_note(names: Sequence[str]) -> str:
+    """Return a message that names the metrics skipped because they need an LLM judge.
+
+    >>> unasked_note(["agentic.agentest.coherence"])
+    'skipped (needs an LLM judge): agentest.coherence; pass --judge langchain:openai:gpt-5-mini'
+    """
+    skipped = ", ".join(name.removeprefix("agentic.") for name in names)
+    return f"skipped (needs an LLM judge): {skipped}; pass --judge langchain:openai:gpt-5-mini"
+
+
+def _name_list(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings: EvaluatorSettings) -> str:

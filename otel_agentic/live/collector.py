@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import ConversationSettings, Settings
     from otel_agentic.conversations.model import ClosedBy
+    from otel_agentic.engine.workers import WorkerPool
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.spans import Collector, Receipt, SpanBatch
     from otel_agentic.store.table import Key, Measured, Scored
@@ -296,8 +297,15 @@ _SHOWN_PROBLEMS: Final = 20
 class LiveCollector(EngineListener):
     """Everything that `otel-agentic serve` runs, from `start` to `stop`."""
 
-    def __init__(self, settings: Settings, collectors: Sequence[str] = DEFAULT_COLLECTORS) -> None:
+    def __init__(
+        self, settings: Settings, collectors: Sequence[str] = DEFAULT_COLLECTORS, workers: WorkerPool | None = None
+    ) -> None:
         """Open the store and construct the parts. No address is bound before `start`.
+
+        Args:
+            settings: all settings.
+            collectors: names of the installed collectors that receive spans.
+            workers: processes that score under load; a program must allow that they import its main module.
 
         Raises:
             StoreError: the file cannot be used.
@@ -307,7 +315,7 @@ class LiveCollector(EngineListener):
         self._collectors: list[Collector] = [
             plugins.get("collectors", name).load().from_settings(settings) for name in collectors
         ]
-        self.engine = Engine(settings, create=True, upgrade=True, collecting=True, listener=self)
+        self.engine = Engine(settings, create=True, upgrade=True, collecting=True, listener=self, workers=workers)
         try:
             _ = (
                 self.engine.runner.judge

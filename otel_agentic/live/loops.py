@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.engine.engine import Engine, stored_estimators
 from otel_agentic.engine.retention import ExportCounts, HourlyExport, RemovalCounts, RetentionPass, keep_ns_of
 from otel_agentic.errors import ConfigError, StoreError
-from otel_agentic.evaluation.judge_runs import unasked_note
 from otel_agentic.evaluation.run import EvaluationRequest, OnScored
+from otel_agentic.evaluators.registry import unasked_note
 from otel_agentic.store.connection import Connection, error_summary
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.results import results_for

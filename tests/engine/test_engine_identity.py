@@ -10,8 +10,9 @@ import pytest
 from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.engine.engine import Engine
-from otel_agentic.engine.parallel import WorkerPool, rebuilder_over
+from otel_agentic.engine.pooled_rebuild import rebuilder_over
 from otel_agentic.engine.retention import RetentionPass
+from otel_agentic.engine.workers import WorkerPool
 from otel_agentic.errors import BadInputError, CaseError
 from otel_agentic.live.collector import Assembler
 from otel_agentic.store import links

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +17,10 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.engine.engine import Engine
-from otel_agentic.engine.parallel import (
-    PooledJudgeRun,
-    WorkerPool,
-    WorkerResources,
-    by_bucket,
-    packed,
-    rebuilder_over,
-    score_part,
-    scoring_over,
-    unpacked,
-)
+from otel_agentic.engine.packing import packed, unpacked
+from otel_agentic.engine.pooled_rebuild import rebuilder_over
+from otel_agentic.engine.pooled_scoring import EvaluationTask, PooledJudgeRun, by_bucket, score_part, scoring_over
+from otel_agentic.engine.workers import WorkerPool, WorkerResources, collector_workers
 from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.scoring.pairs import tool_counts
 from otel_agentic.store.table import Selection
@@ -36,6 +32,7 @@ from tests.stores import CopyOf, PreparedStore, settings_for
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from otel_agentic.evaluation.conversation import ConversationEvaluation
     from otel_agentic.scoring import MatchedConversation
 
 TRUTH = TruthFile(name="cases.jsonl", text=CASE)
@@ -64,9 +61,9 @@ def filled(db: Path, count: int, pool: WorkerPool | None) -> dict[str, list[tupl
         engine.store.accept(batch(*spoken(count)))
         rebuild_pending(engine, lambda *_: None, rebuilder_over(engine, pool))
         engine.runner.remember([TRUTH], [])
-        runner = scoring_over(engine, pool)
+        runner = scoring_over(engine.runner, engine.settings, pool)
         truth = runner.truth()
-        runner.evaluate(truth, runner.select(truth, Selection()))
+        runner.evaluate(truth, runner.select(truth, Selection(), chosen=runner.chosen))
         result = contents(engine)
         del result["schema_migrations"]
         return result
@@ -93,9 +90,10 @@ def test_workers_make_the_rows_of_tau_airline(copy_of: CopyOf, tau_file: Path, t
             pool = workers if count else None
             rebuild_pending(engine, lambda *_: None, rebuilder_over(engine, pool))
             engine.runner.remember(*truth)
-            runner = scoring_over(engine, pool)
+            runner = scoring_over(engine.runner, engine.settings, pool)
             runner.evaluate(runner.truth(), runner.select(runner.truth(), Selection()))
-        built.append({name: rows for name, rows in contents(engine).items() if name != "schema_migrations"})
+        drawn = {"schema_migrations", "annotations"}  # with times and random ids
+        built.append({name: rows for name, rows in contents(engine).items() if name not in drawn})
         engine.close()
 
     assert built[0] == built[1]
@@ -116,29 +114,53 @@ def engine(copy_of: CopyOf, prepared_store: PreparedStore) -> Engine:
     return copy_of(prepared_store(_twelve_spoken))
 
 
+def evaluation_of(engine: Engine) -> ConversationEvaluation:
+    return engine.runner.evaluation(engine.runner.truth(), engine.runner.chosen)
+
+
 def matched(engine: Engine) -> list[MatchedConversation]:
     truth = engine.runner.truth()
     return engine.runner.match(truth, engine.runner.select(truth, Selection()).keys)
 
 
-def test_a_score_comes_out_of_its_bytes_with_all_that_it_was_made_from(engine: Engine) -> None:
-    given = matched(engine)
-    scores = score_part(WorkerResources(engine.settings), given)
+def evaluators_of(evaluation: ConversationEvaluation) -> dict[str, Any]:
+    return {evaluator.name: evaluator for evaluator in evaluation.active.chosen.evaluators}
 
-    again = unpacked(packed(scores, given), given)
 
-    assert scores == again
-    counts = [tool_counts(tools) for score in scores for tools in score.tools]
-    assert counts == [tool_counts(tools) for score in again for tools in score.tools]
+def test_scores_come_out_of_their_bytes_with_all_that_they_were_made_from(engine: Engine) -> None:
+    given, evaluation = matched(engine), evaluation_of(engine)
+    results = score_part(evaluation, given)
+
+    again = unpacked(packed(results, given), given, evaluators_of(evaluation))
+
+    assert results == again
+    counts = [tool_counts(tools) for score, _ in results for tools in score.tools]
+    assert counts == [tool_counts(tools) for score, _ in again for tools in score.tools]
     assert any(counts)
+    assert [len(evaluation.active.chosen.evaluators)] * len(given) == [len(measured) for _, measured in again]
+    assert all(item.score_ids for _, measured in again for item in measured if item.scores)
+
+
+def test_a_worker_evaluates_as_its_parent_does(engine: Engine) -> None:
+    given, evaluation = matched(engine), evaluation_of(engine)
+    at_worker = EvaluationTask.of(evaluation).restored(WorkerResources(engine.settings))
+
+    results = unpacked(packed(score_part(at_worker, given), given), given, evaluators_of(evaluation))
+
+    assert score_part(evaluation, given) == results
 
 
 def test_calls_are_named_by_their_place_and_not_sent(engine: Engine) -> None:
-    given = matched(engine)
-    content = packed(score_part(WorkerResources(engine.settings), given), given)
+    given, evaluation = matched(engine), evaluation_of(engine)
+    content = packed(score_part(evaluation, given), given)
 
     assert not [name for name in (b"ToolCall", b"CompiledCall", b"CompiledExpectation") if name in content]
-    (first, *_) = [tools for score in unpacked(content, given) for tools in score.tools if tools.calls]
+    (first, *_) = [
+        tools
+        for score, _ in unpacked(content, given, evaluators_of(evaluation))
+        for tools in score.tools
+        if tools.calls
+    ]
     assert first.calls is not None
     assert any(
         first.calls.actual[0].call is call for item in given for turn in item.conversation.turns for call in turn.calls
@@ -175,12 +197,12 @@ def test_a_conversation_that_cannot_be_scored_is_reported_and_the_others_are_sco
 ) -> None:
     given = matched(engine)
     broken = replace(given[3], conversation=replace(given[3].conversation, turns=(None,)))  # type: ignore[arg-type]  # on purpose
-    runner = scoring_over(engine, pool)
+    runner = scoring_over(engine.runner, engine.settings, pool)
     pool.problems.clear()
 
     with runner.judge_run() as judge:
         assert isinstance(judge, PooledJudgeRun)
-        result = list(judge._submit([*given[:3], broken, *given[4:]]))
+        result = list(judge._submit([*given[:3], broken, *given[4:]], evaluation_of(engine)))
 
     assert [item.conversation.key for item in (*given[:3], *given[4:])] == [item.conversation.key for item in result]
     (problem,) = pool.problems
@@ -188,6 +210,70 @@ def test_a_conversation_that_cannot_be_scored_is_reported_and_the_others_are_sco
     assert passage(problem, conversation_id=repr(broken.conversation.conversation_id)) == snapshot(
         "conversation <conversation_id> cannot be scored"
     )
+
+
+def test_a_collector_scores_in_workers_as_it_does_alone(tmp_path: Path) -> None:
+    assert collected(tmp_path / "alone.duckdb", workers=0) == collected(tmp_path / "over.duckdb", workers=1)
+
+
+def collected(db: Path, *, count: int = 40, workers: int) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of a collector's new file after it scored some conversations, in workers if there are many."""
+    settings = settings_for(db, processing={"workers": workers})
+    pool = collector_workers(settings)
+    with Engine(settings, create=True, clock=lambda: NOON_NS, collecting=True, workers=pool) as engine:
+        engine.runner.remember([TRUTH], [])
+        feed(engine, *spoken(count))
+        truth = engine.runner.truth()
+        engine.runner.evaluate(truth, engine.runner.select(truth, Selection(), chosen=engine.runner.chosen))
+        assert (pool is not None and pool.is_running) is (workers > 0 and count > 32)
+        return {name: rows for name, rows in contents(engine).items() if name != "schema_migrations"}
+
+
+def test_a_collector_with_little_work_starts_no_workers(tmp_path: Path) -> None:
+    assert 4 == len(collected(tmp_path / "t.duckdb", count=3, workers=1)["results"])
+
+
+@pytest.mark.slow
+def test_workers_start_again_a_while_after_one_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems: list[str] = []
+    with WorkerPool(settings_for(tmp_path / "none.duckdb"), 1, on_problem=problems.append) as workers:
+        assert workers.result(workers.submit(killed)) is None
+        assert workers.submit(own_process) is None
+        monkeypatch.setattr("otel_agentic.engine.workers._RESTART_S", 0.0)
+
+        assert workers.result(workers.submit(own_process))
+    assert [opening(problem) for problem in problems] == snapshot(["a worker process died"])
+
+
+_PARENT = """
+import os, signal, sys
+from otel_agentic.config import Settings
+from otel_agentic.engine.workers import WorkerPool
+
+def pid(resources):
+    return os.getpid()
+
+if __name__ == "__main__":
+    pool = WorkerPool(Settings.model_validate({"store": {"db": "none.duckdb"}}), 1)
+    print(pool.result(pool.submit(pid)), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_workers_end_with_their_killed_parent(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(_PARENT)
+
+    ended = subprocess.run(
+        [sys.executable, script], check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+
+    worker = int(ended.stdout)
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists()
 
 
 @pytest.mark.slow
@@ -206,7 +292,7 @@ def test_a_judge_that_asks_models_is_asked_from_this_process(tmp_path: Path, poo
     with Engine(settings_for(tmp_path / "t.duckdb"), create=True) as engine:
         engine.runner.judge = CountingJudge()  # type: ignore[assignment]  # as much of a judge as is looked at
 
-        assert engine.runner is scoring_over(engine, pool)
+        assert engine.runner is scoring_over(engine.runner, engine.settings, pool)
 
 
 class CountingJudge:

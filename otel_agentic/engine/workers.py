@@ -1,0 +1,238 @@
+"""Worker processes: their resources, how they start and end, and how work reaches them.
+
+Only the parent process reads and writes the store. A part that fails in a worker is computed again in the parent. A running
+collector and batch commands use the same pool.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+from otel_agentic.dialects import Reader
+from otel_agentic.evaluators.base import asks, is_plain
+from otel_agentic.evaluators.criteria import MetricCriteria
+from otel_agentic.evaluators.registry import all_evaluators
+from otel_agentic.judges.registry import judge_named
+
+if TYPE_CHECKING:
+    from otel_agentic.config import Settings
+    from otel_agentic.evaluators.base import AskingEvaluator, Evaluator
+    from otel_agentic.judges import Judge
+
+_log = logging.getLogger(__name__)
+P = ParamSpec("P")
+R = TypeVar("R")
+#: Fewer conversations than this are scored by a collector itself, so that light traffic starts no workers.
+_LEAST_ITEMS: Final = 32
+#: Time after the death of a worker during which the parent does all the work, seconds: what killed it may do so again.
+_RESTART_S: Final = 60.0
+#: More workers are used only if the settings request them: the parent reaches its limit before.
+_MOST_BY_DEFAULT: Final = 4
+#: Increment of the nice value of workers: the parent, which acknowledges spans, runs first.
+_NICE: Final = 5
+
+
+class WorkerResources:
+    """The span reader, the judge and the evaluators of a worker, created once per process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @cached_property
+    def reader(self) -> Reader:
+        """The span reader."""
+        return Reader.from_settings(self.settings.conversations, self.settings.dialects)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The judge in the settings."""
+        return judge_named(self.settings.scoring.judge, self.settings.judge)
+
+    @cached_property
+    def criteria(self) -> MetricCriteria:
+        """Resolves criteria on metrics of all evaluators."""
+        evaluators = self.settings.evaluators
+        return MetricCriteria(evaluators=all_evaluators(evaluators), settings=evaluators)
+
+    @cached_property
+    def evaluators(self) -> Mapping[str, Evaluator | AskingEvaluator]:
+        """The installed evaluators of conversations, by name."""
+        return {item.name: item for item in self.criteria.evaluators if asks(item) or is_plain(item)}
+
+
+class WorkerPool:
+    """A pool of worker processes. A context manager that terminates them. Thread-safe.
+
+    The caller recomputes a part that fails in a worker. After a worker died, no part is accepted for a minute; then new
+    processes start.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        count: int,
+        *,
+        least_items: int = 1,
+        on_problem: Callable[[str], object] | None = None,
+    ) -> None:
+        """Create the pool; the processes start with the first part.
+
+        Args:
+            settings: all settings.
+            count: number of processes.
+            least_items: the caller does smaller work itself.
+            on_problem: called with a message about each failure; None adds it to `problems`.
+        """
+        self.problems: list[str] = []
+        self.report = on_problem or self.problems.append
+        self.count = count
+        self.least_items = least_items
+        #: Number of parts that may be queued at the workers while others are read and written.
+        self.ahead = 2 * count
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+        self._died_at: float | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether processes have started."""
+        with self._lock:
+            return self._pool is not None
+
+    def close(self) -> None:
+        """End the processes after their current parts; later parts are not accepted."""
+        with self._lock:
+            pool, self._pool, self._closed = self._pool, None, True
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+    def submit(
+        self, work: Callable[Concatenate[WorkerResources, P], R], *arguments: P.args, **keywords: P.kwargs
+    ) -> Future[R] | None:
+        """Submit work to a worker; None if no worker is available."""
+        with self._lock:
+            try:
+                pool = self._started()
+                with _children_ignore_sigint():
+                    return None if pool is None else pool.submit(_run, work, *arguments, **keywords)
+            except BrokenProcessPool as error:
+                self._discard(error)
+            return None
+
+    def result(self, future: Future[R] | None) -> R | None:
+        """Return the result of a worker, or None if it failed."""
+        if future is None:
+            return None
+        try:
+            return future.result()
+        except BrokenProcessPool as error:
+            with self._lock:
+                self._discard(error)
+        except CancelledError:
+            _log.debug("a part was cancelled, because the workers end")
+        except Exception as error:  # noqa: BLE001 — the caller computes the part again and then sees the failure
+            _log.debug("a part failed in a worker: %r", error)
+        return None
+
+    def _started(self) -> ProcessPoolExecutor | None:
+        resting = self._died_at is not None and time.monotonic() - self._died_at < _RESTART_S
+        if self._pool is None and not (resting or self._closed):
+            # "spawn": a forked process would inherit locks whose owning threads it does not have.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(
+                self.count, mp_context=context, initializer=_initialize, initargs=(self._settings,)
+            )
+        return self._pool
+
+    def _discard(self, error: BrokenProcessPool) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool, self._died_at = None, time.monotonic()
+            self.report(f"a worker process died ({error}); this process did the rest")
+
+
+@contextmanager
+def _children_ignore_sigint() -> Iterator[None]:
+    """Block SIGINT for processes started in the block: a terminal sends Ctrl-C to all, and the parent ends the others.
+
+    A signal mask is inherited; a handler installed in the process itself would come too late for its imports.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def open_workers(settings: Settings, count: int | None) -> Iterator[WorkerPool | None]:
+    """Provide a pool with `count` processes, or None if `count` is None."""
+    if count is None:
+        yield None
+        return
+    with WorkerPool(settings, count) as pool:
+        yield pool
+
+
+def processors() -> int:
+    """Return the number of processors available to this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def collector_workers(settings: Settings) -> WorkerPool | None:
+    """Return the pool of `serve`; None if there is only one processor, or if the settings disable workers."""
+    count = settings.processing.workers
+    if count is None:
+        count = min(processors() - 1, _MOST_BY_DEFAULT)
+    if count == 0:
+        return None
+    return WorkerPool(settings, count, least_items=_LEAST_ITEMS, on_problem=partial(_log.warning, "%s"))
+
+
+_resources: WorkerResources
+
+
+def _initialize(settings: Settings) -> None:
+    """Initialize a worker."""
+    global _resources  # noqa: PLW0603 — state that a pool process keeps between tasks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems without signal masks
+    threading.Thread(target=_end_with_parent, name="otel-agentic-parent", daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    gc.freeze()
+    _resources = WorkerResources(settings)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has ended, however that happened: a killed parent cannot end its workers."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _run(work: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    return work(_resources, *arguments, **keywords)
