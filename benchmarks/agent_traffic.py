@@ -61,12 +61,18 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Any]:
     return (span for block in request.resource_spans for part in block.scope_spans for span in part.spans)
 
 
-def small_chats(conversations: int) -> Workload:
-    """Return chats of two turns and eight spans of about 1.5 KB each; 200 cases annotate their answers and calls."""
+def small_chats(conversations: int, began_ns: int = _BEGAN_NS, apart_ns: int = _SECOND_NS) -> Workload:
+    """Return chats of two turns and eight spans of about 1.5 KB each; 200 cases annotate their answers and calls.
+
+    Args:
+        conversations: the number of chats.
+        began_ns: the start of the first one.
+        apart_ns: the time between the starts of two.
+    """
     texts = _Texts()
     builder = _RequestBuilder()
     for number in range(conversations):
-        _small_chat(builder, texts, number)
+        _small_chat(builder, texts, number, began_ns + number * apart_ns)
     cases = "\n".join(json.dumps(_case(texts, number)) for number in range(_CASES))
     return builder.workload("small chats", cases)
 
@@ -107,9 +113,8 @@ def _case(texts: _Texts, number: int) -> dict[str, Any]:
     return {"case_id": f"case-{number}", "turns": turns}
 
 
-def _small_chat(builder: _RequestBuilder, texts: _Texts, number: int) -> None:
+def _small_chat(builder: _RequestBuilder, texts: _Texts, number: int, began_ns: int) -> None:
     history: list[dict[str, Any]] = []
-    began_ns = _BEGAN_NS + number * _SECOND_NS
     for turn, (query, answer, arguments, result) in enumerate(_turns(texts, number)):
         trace_id = (number * _TURNS + turn + 1).to_bytes(16, "big")
         call_id = f"call-{number}-{turn}"

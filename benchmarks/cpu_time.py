@@ -72,6 +72,17 @@ def process_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def tree_s(pid: int) -> float:
+    """Return the CPU time of a running process and its running descendants so far, in seconds."""
+    return process_s(pid) + sum(map(tree_s, children_of(pid)))
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the ids of the running child processes of a process."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text("ascii").split()]
+
+
 def children_s() -> float:
     """Return the CPU time of all child processes that ended and were waited for, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

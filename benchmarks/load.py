@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 import orjson
 
-from benchmarks.cpu_time import children_s, process_s
+from benchmarks.cpu_time import children_of, children_s, tree_s
 from benchmarks.sender import Load, Sent
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.engine.engine import Engine
@@ -77,12 +77,12 @@ class Serving:
         self._watcher.start()
 
     def rss_bytes(self) -> int:
-        """Return the resident memory of the process."""
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
+        """Return the resident memory of the process and its workers."""
+        return sum(map(_rss_bytes, (self.process.pid, *children_of(self.process.pid))))
 
     def cpu_s(self) -> float:
-        """Return the CPU time of the process."""
-        return process_s(self.process.pid)
+        """Return the CPU time of the process and its workers."""
+        return tree_s(self.process.pid)
 
     def stop(self) -> float:
         """Stop the process as a service manager does; return the duration in seconds."""
@@ -111,6 +111,10 @@ class Serving:
                 probe.write(bytes(_PROBE_BYTES))
                 os.fsync(probe.fileno())
                 self.disk_ms.append((time.monotonic() - began) * 1e3)
+
+
+def _rss_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
 
 
 @contextmanager
