@@ -72,6 +72,12 @@ def process_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def tree_s(pid: int) -> float:
+    """Return the CPU time of a running process and its running descendants so far, in seconds."""
+    children = " ".join(thread.read_text("ascii") for thread in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    return process_s(pid) + sum(tree_s(int(child)) for child in children)
+
+
 def children_s() -> float:
     """Return the CPU time of all child processes that ended and were waited for, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
