@@ -11,13 +11,16 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 TEST_ENVIRONMENT := $(VENV)/.installed-test
 CHECK_ENVIRONMENT := $(VENV)/.installed-check
 PROJECT := $(VENV)/.installed-project
+# Other tools that benchmarks compare with. Their requirements contradict each other, so each has its own environment.
+PEERS := phoenix mlflow agentevals fair-forge
 
-COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+UV := $(BIN)/python -m uv
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
 .DEFAULT_GOAL := help
 TESTS ?= tests
-.PHONY: help demo test test-slow snapshots check bench docs lock lock-upgrade format clean \
+.PHONY: help demo test test-slow snapshots check bench peers docs lock lock-upgrade format clean \
 	check-format check-lint check-types check-imports check-requirements check-words check-docs
 
 help: ## list the targets
@@ -74,6 +77,8 @@ check-docs: $(PROJECT)
 bench: $(PROJECT) ## print the ratios that the documentation promises
 	for file in benchmarks/bench_*.py benchmarks/ingest.py; do echo "== $$file"; $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
+peers: $(PEERS:%=$(VENV)/peers/%/.installed) ## install the other tools that benchmarks compare with (minutes)
+
 docs: $(PROJECT) ## regenerate the reference pages from the code
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.settings_reference
@@ -92,6 +97,8 @@ lock: $(CHECK_ENVIRONMENT) ## update requirements/ after a change of pyproject.t
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra judges --extra notebook --extra plots --extra demo --group test \
 		--constraint requirements/runtime.txt --output-file requirements/test.txt
 	$(COMPILE) $(UPGRADE) --group check --constraint requirements/test.txt --output-file requirements/check.txt
+	for peer in $(PEERS); do \
+		$(COMPILE) $(UPGRADE) --group peer-$$peer --output-file requirements/peer-$$peer.txt || exit 1; done
 
 lock-upgrade: ## update requirements/ to the newest releases
 	$(MAKE) lock UPGRADE=--upgrade
@@ -109,6 +116,11 @@ $(TEST_ENVIRONMENT): requirements/test.txt
 
 $(CHECK_ENVIRONMENT): requirements/check.txt $(TEST_ENVIRONMENT)
 	$(PIP_INSTALL) --require-hashes --requirement requirements/check.txt
+	@touch $@
+
+$(VENV)/peers/%/.installed: requirements/peer-%.txt $(CHECK_ENVIRONMENT)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(@D)
+	$(UV) pip install --quiet --python $(@D) --require-hashes --requirement $<
 	@touch $@
 
 # pyproject.toml contains the entry points, so a change of it reinstalls the project.

@@ -24,6 +24,8 @@ _BEGAN_NS: Final = 1_760_000_000_000_000_000
 _SECOND_NS: Final = 1_000_000_000
 _CASES: Final = 200
 _TURNS: Final = 2
+#: Spans of one turn of a small chat.
+SPANS_A_TURN: Final = 4
 #: Spans in one request, as the batch processor of the SDK sends them.
 _REQUEST_SPANS: Final = 512
 #: Model calls of one agent run with a growing history, each followed by a tool call.
@@ -77,6 +79,16 @@ def small_chats(conversations: int, began_ns: int = _BEGAN_NS, apart_ns: int = _
     return builder.workload("small chats", cases)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseTurn:
+    """A turn of a small chat: the query, the answer, and the arguments and the result of its call of `look_up`."""
+
+    query: str
+    answer: str
+    arguments: dict[str, Any]
+    result: str
+
+
 class _Texts:
     """Prose of invented words: results of tools, and answers that use one sentence of a result."""
 
@@ -94,44 +106,55 @@ class _Texts:
         ]
 
 
-def _turns(texts: _Texts, number: int) -> list[tuple[str, str, dict[str, Any], str]]:
-    """Return query, answer, arguments and result of each turn of the conversation of a case."""
+def case_turns() -> list[list[CaseTurn]]:
+    """Return the turns of each case of the small chats."""
+    texts = _Texts()
+    return [_turns(texts, number) for number in range(_CASES)]
+
+
+def _turns(texts: _Texts, number: int) -> list[CaseTurn]:
+    """Return the turns of a conversation, which are those of its case."""
     case = number % _CASES
     turns = []
     for turn in range(_TURNS):
         result = texts.sentences(case * _TURNS + turn, 16)
         query = f"Please look up item {case} in catalogue {turn} for me."
-        turns.append((query, f"Here it is: {result[3]}", {"item": case, "catalogue": turn}, " ".join(result)))
+        answer, arguments = f"Here it is: {result[3]}", {"item": case, "catalogue": turn}
+        turns.append(CaseTurn(query=query, answer=answer, arguments=arguments, result=" ".join(result)))
     return turns
 
 
 def _case(texts: _Texts, number: int) -> dict[str, Any]:
     turns = [
-        {"query": query, "answer": answer, "tools": {"calls": [{"tool_name": "look_up", "parameters": arguments}]}}
-        for query, answer, arguments, _ in _turns(texts, number)
+        {
+            "query": turn.query,
+            "answer": turn.answer,
+            "tools": {"calls": [{"tool_name": "look_up", "parameters": turn.arguments}]},
+        }
+        for turn in _turns(texts, number)
     ]
     return {"case_id": f"case-{number}", "turns": turns}
 
 
 def _small_chat(builder: _RequestBuilder, texts: _Texts, number: int, began_ns: int) -> None:
     history: list[dict[str, Any]] = []
-    for turn, (query, answer, arguments, result) in enumerate(_turns(texts, number)):
-        trace_id = (number * _TURNS + turn + 1).to_bytes(16, "big")
-        call_id = f"call-{number}-{turn}"
-        call = {"type": "tool_call", "id": call_id, "name": "look_up", "arguments": arguments}
+    for index_of_turn, turn in enumerate(_turns(texts, number)):
+        trace_id = (number * _TURNS + index_of_turn + 1).to_bytes(16, "big")
+        call_id = f"call-{number}-{index_of_turn}"
+        call = {"type": "tool_call", "id": call_id, "name": "look_up", "arguments": turn.arguments}
         wish = {"role": "assistant", "parts": [call]}
-        response = {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": result}]}
-        history.append({"role": "user", "parts": [{"type": "text", "content": query}]})
-        reply = {"role": "assistant", "parts": [{"type": "text", "content": answer}]}
+        response = {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": turn.result}]}
+        history.append({"role": "user", "parts": [{"type": "text", "content": turn.query}]})
+        reply = {"role": "assistant", "parts": [{"type": "text", "content": turn.answer}]}
         spans: list[tuple[str, dict[str, Any]]] = [
             ("invoke_agent clerk", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "clerk",
                                     "gen_ai.conversation.id": f"chat-{number}"}),
             ("chat m", _model_call(history, wish)),
-            ("execute_tool look_up", _tool_call("look_up", call_id, arguments, result)),
+            ("execute_tool look_up", _tool_call("look_up", call_id, turn.arguments, turn.result)),
             ("chat m", _model_call([*history, wish, response], reply)),
         ]  # fmt: skip
         for index, (name, attributes) in enumerate(spans):
-            at_ns = began_ns + (turn * len(spans) + index) * _SECOND_NS // 100
+            at_ns = began_ns + (index_of_turn * len(spans) + index) * _SECOND_NS // 100
             builder.add(trace_id, index, name, (at_ns, at_ns + _SECOND_NS // 200), attributes)
         history += [wish, response, reply]
 
@@ -162,7 +185,7 @@ def growing_histories(traces: int) -> Workload:
     texts = _Texts()
     builder = _RequestBuilder()
     for number in range(traces):
-        trace_id = (number + 1).to_bytes(16, "little")
+        trace_id = (number + 1).to_bytes(16, "big")
         began_ns = _BEGAN_NS + number * 1000 * _SECOND_NS
         run = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "coder"}
         builder.add(
@@ -218,8 +241,8 @@ class _RequestBuilder:
             .scope_spans[0]
             .spans.add(
                 trace_id=trace_id,
-                span_id=(index + 1).to_bytes(8, "big"),
-                parent_span_id=(1).to_bytes(8, "big") if index else b"",
+                span_id=_span_id(trace_id, index),
+                parent_span_id=_span_id(trace_id, 0) if index else b"",
                 name=name,
                 kind=1,
                 start_time_unix_nano=times_ns[0],
@@ -259,6 +282,11 @@ def _recordings(name: str, files: Sequence[Path], copies: int) -> Workload:
                 spans += _renumber(request, line, f"-{number}-{copy}", copy + 1)
                 requests.append(request.SerializeToString())
     return Workload(name=name, requests=requests, spans=spans)
+
+
+def _span_id(trace_id: bytes, index: int) -> bytes:
+    """Return an id that no span of another trace has, because Phoenix stores each span id once."""
+    return trace_id[-6:] + index.to_bytes(2, "big")
 
 
 def _renumber(request: ExportTraceServiceRequest, line: bytes, suffix: str, copy: int) -> int:

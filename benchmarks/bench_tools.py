@@ -2,7 +2,7 @@
 
 The scorers run in alternation on the same turns. Our scorer is `score_calls`: four dimensions and the faults as data, without
 sentences and without the search for used results. The workloads are the cases of the parity folder (else generated cases), turns
-with one call of each tool, and turns like those of an airline agent. Fair Forge is optional: pass an interpreter in which it is installed.
+with one call of each tool, and turns like those of an airline agent. `make peers` installs Fair Forge.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,14 +17,13 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from benchmarks.cpu_time import timed
+from benchmarks.peers import FairForge, Turn, interpreter
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import ToolCall
 from otel_agentic.scoring import ActualCall, ToolRules
 from otel_agentic.scoring.compile import CompiledExpectation, compiled
 from otel_agentic.scoring.dimensions import score_calls
 from otel_agentic.truth import Case, ToolExpectation
-
-Turn = tuple[dict[str, Any], dict[str, Any]]
 
 #: Promised ratio of our speed to that of Fair Forge.
 PROMISED_RATIO: Final = 1.0
@@ -36,10 +33,7 @@ WARM_UP: Final = 5
 #: A pass is repeated until a round takes about this many CPU seconds.
 ROUND_S: Final = 0.15
 RULES: Final = ToolRules.of(Case(case_id="benchmark", effects={"get_*": "read"}), ScoringSettings())
-HOW_TO: Final = """\
-Fair Forge is not measured. To measure it, install it in its own environment:
-  python -m venv ../fair-forge && ../fair-forge/bin/pip install alquimia-fair-forge==3.0.0
-  python -m benchmarks.bench_tools --fair-forge-python ../fair-forge/bin/python"""
+HOW_TO: Final = "Fair Forge is not measured; `make peers` installs it."
 
 
 class Ours(NamedTuple):
@@ -52,12 +46,11 @@ class Ours(NamedTuple):
 def main() -> None:
     """Print the turns per CPU-second of each scorer on each workload, and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fair-forge-python", default=sys.executable, help="an interpreter with Fair Forge")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each scorer; the best counts")
     options = parser.parse_args()
     missing = False
     for name, turns in workloads().items():
-        theirs = FairForge.start(options.fair_forge_python, turns)
+        theirs = FairForge.start(interpreter("fair-forge"), turns)
         missing = missing or theirs is None
         show(name, turns, theirs, options.rounds)
     if missing:
@@ -154,49 +147,6 @@ def plain_score(agentic: dict[str, Any], ground_truth: dict[str, Any]) -> dict[s
     }
     overall = sum(scores.values()) / 4
     return {**scores, "overall": overall, "is_correct": overall >= 1.0}
-
-
-class FairForge:
-    """Fair Forge in its own interpreter."""
-
-    def __init__(self, process: subprocess.Popen[str], version: str, scored: list[int]) -> None:
-        self._process = process
-        self._scored = frozenset(scored)
-        self.version = version
-
-    @classmethod
-    def start(cls, python: str, turns: list[Turn]) -> FairForge | None:
-        """Return Fair Forge, ready to score turns, or None if the interpreter does not have it."""
-        worker = Path(__file__).with_name("fair_forge_turns.py")
-        process = subprocess.Popen(  # noqa: S603 — the interpreter that the developer passed
-            [python, str(worker)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        try:
-            version, scored = _ask(process, turns)
-        except (OSError, ValueError):
-            process.kill()
-            process.wait()
-            return None
-        return cls(process, version, scored)
-
-    def choose(self, turns: list[int]) -> list[int]:
-        """Return the turns that Fair Forge can score; later passes score these."""
-        chosen = [number for number in turns if number in self._scored]
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(chosen) + "\n")
-        return chosen
-
-    def run(self, passes: int) -> float:
-        """Return the CPU seconds of a number of passes."""
-        return float(_ask(self._process, passes))
-
-
-def _ask(process: subprocess.Popen[str], question: object) -> Any:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(question) + "\n")
-    process.stdin.flush()
-    return json.loads(process.stdout.readline())
 
 
 def ours_of(turn: Turn) -> Ours | None:

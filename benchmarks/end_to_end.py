@@ -1,12 +1,14 @@
 """Measure the CPU time per span of each stage, from an OTLP request to the point of its window, for several kinds of traffic.
 
 python -m benchmarks.end_to_end                              # all workloads
-python -m benchmarks.end_to_end --workload small --conversations 2000
+python -m benchmarks.end_to_end --workload small --size 2000
 python -m benchmarks.end_to_end --workload small --profile FILE   # write a cProfile file of the stages
+python -m benchmarks.end_to_end --workload small --peers     # compare with other tools, installed by `make peers`
 
 Each stage calls the parts of the collector as the collector calls them, one after the other in one process. `plain reading`
 decodes the same requests with the protobuf library and parses their JSON attributes; it is measured in the same run. The sum
-is printed as a multiple of it, too.
+is printed as a multiple of it, too. Other tools get the small chats in the same run: their CPU time per span is divided by ours
+until spans are stored, and until conversations are scored and in their windows.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import cProfile
 import gc
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from typing import Final, TypeVar
 
 from benchmarks.agent_traffic import Workload, captures, growing_histories, small_chats, tau_airline
 from benchmarks.cpu_time import cpu_of
+from benchmarks.peers import PEERS
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.rebuild import AffectedItems
@@ -46,6 +49,8 @@ _WORKLOADS: Final[dict[str, tuple[Callable[[int], Workload], int]]] = {
     "tau": (tau_airline, 1),
     "growing": (growing_histories, 8),
 }
+#: The stages after which spans are stored.
+_STORED: Final = ("decode", "store and commit")
 
 
 def main() -> None:
@@ -54,18 +59,21 @@ def main() -> None:
     parser.add_argument("--workload", choices=_WORKLOADS, action="append", help="all by default")
     parser.add_argument("--size", type=int, help="conversations (small), copies (captures, tau) or traces (growing)")
     parser.add_argument("--profile", metavar="FILE", help="write a profile of all stages, readable by pstats")
+    parser.add_argument("--peers", action="store_true", help="compare the small chats with other tools (minutes)")
     options = parser.parse_args()
     _run(small_chats(20), cProfile.Profile(), shows=False)  # imports, and the first use of each part
     profile = cProfile.Profile() if options.profile else None
     for name in options.workload or _WORKLOADS:
         workload, size = _WORKLOADS[name]
-        _run(workload(options.size or size), profile)
+        stages_us = _run(workload(options.size or size), profile)
+        if options.peers and name == "small":
+            _show_peers(stages_us)
     if profile is not None:
         profile.dump_stats(options.profile)
 
 
-def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = True) -> None:
-    """Measure a workload in a new store, and print the CPU time of each stage."""
+def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = True) -> dict[str, float]:
+    """Measure a workload in a new store, print and return the CPU time of each stage; returned per span, us."""
     plain_s = min(cpu_of(workload.plain_reading) for _ in range(_ROUNDS))
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"db": Path(folder) / "bench.duckdb"}})
@@ -83,6 +91,7 @@ def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = 
             counts = stages.counts()
     if shows:
         _show(workload, plain_s, times_s, counts)
+    return {name: spent_s / workload.spans * 1e6 for name, spent_s in times_s.items()}
 
 
 def _show(workload: Workload, plain_s: float, times_s: dict[str, float], counts: str) -> None:
@@ -92,6 +101,22 @@ def _show(workload: Workload, plain_s: float, times_s: dict[str, float], counts:
     for name, spent_s in (("plain reading", plain_s), *times_s.items(), ("sum of the stages", total_s)):
         print(f"  {name:<34} {spent_s / workload.spans * 1e6:8.1f} us CPU a span   x {spent_s / plain_s:6.1f}")
     print(f"  nothing falls behind on one core up to {workload.spans / total_s:,.0f} spans/s")
+
+
+def _show_peers(stages_us: Mapping[str, float]) -> None:
+    ours_us = {"stored": sum(stages_us[name] for name in _STORED), "scored": sum(stages_us.values())}
+    print("\nother tools, small chats")
+    for name, spent_us in ours_us.items():
+        print(f"  {'ours, ' + name:<34} {spent_us:8.1f} us CPU a span")
+    for peer in PEERS:
+        peer_us = peer.measured_us()
+        if peer_us is None:
+            print(f"  {peer.name:<34} not installed (`make peers`)")
+            continue
+        print(f"  {peer.name:<34} {peer_us:8.1f} us CPU a span", flush=True)
+        for name, target in peer.targets.items():
+            aim = "" if target is None else f" (target: at least {target:g})"
+            print(f"  {'  as a multiple of ours, ' + name:<34} {peer_us / ours_us[name]:8.1f}{aim}")
 
 
 class Stages:

@@ -1,7 +1,6 @@
-"""Compare the CPU time per span of our receiver, a bare loop and Phoenix, from OTLP to queryable rows, in one run.
+"""Compare the CPU time per span of our receiver and a bare loop, from OTLP to queryable rows, in one run.
 
 python -m benchmarks.ingest                              # ours and a bare decode-and-insert loop
-python -m benchmarks.ingest --phoenix VENV/bin/python    # Phoenix too; that interpreter has arize-phoenix
 python -m benchmarks.ingest --recorded FILE              # the size on disk of recorded agent text, too
 
 Each receiver is a separate process with an empty file. Its CPU time counts until the rows are in the file. The bare loop is a
@@ -27,14 +26,12 @@ from typing import Any, Final
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from benchmarks.ingest_phoenix import run_phoenix
 from benchmarks.ingest_receiver import keep_requests
 from benchmarks.ingest_requests import BATCH, as_json, recorded, requests
 from benchmarks.load import address
 from tests.shared import SHARED
 
 SPANS: Final = 20_480
-PHOENIX_SPANS: Final = 1_024
 _SENDERS: Final = 4
 _ROUNDS: Final = 2
 _PROTOBUF: Final = {"Content-Type": "application/x-protobuf"}
@@ -101,16 +98,27 @@ def run_bare(plain: Sequence[bytes]) -> Usage:
 
 
 def _run(name: str, kind: str, folder: Path, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Usage:
+    cpu_s, rss_bytes = receive(kind, folder, send)
+    disk = (folder / "ingest.duckdb").stat().st_size
+    cpu_us, size = cpu_s / (len(plain) * BATCH) * 1e6, sum(map(len, plain))
+    return Usage(name=name, cpu_us=cpu_us, rss_bytes=rss_bytes, disk_ratio=disk / size)
+
+
+def receive(kind: str, folder: Path, send: Callable[[dict[str, str]], None]) -> tuple[float, int]:
+    """Run a receiver in its own process; return its CPU time until the rows are in its file (s), and its memory.
+
+    Args:
+        kind: `ours` or `bare`, see `benchmarks.ingest_receiver`.
+        folder: the folder of the file.
+        send: sends the spans to the endpoints, by collector.
+    """
     command = (sys.executable, "-m", "benchmarks.ingest_receiver", kind, str(folder))
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:  # noqa: S603 — our own command
         assert process.stdout is not None
         send(json.loads(process.stdout.readline()))
         usage = json.loads(process.communicate(timeout=60)[0])
-    size = sum(map(len, plain))
-    spans = len(plain) * BATCH
-    disk = (folder / "ingest.duckdb").stat().st_size
-    return Usage(name=name, cpu_us=usage["cpu_s"] / spans * 1e6, rss_bytes=usage["rss_bytes"], disk_ratio=disk / size)
+    return float(usage["cpu_s"]), int(usage["rss_bytes"])
 
 
 def least(rounds: Sequence[Usage]) -> Usage:
@@ -137,7 +145,6 @@ def show_ratios(bare: Usage, plain: Usage, zipped: Usage, as_text: Usage, _rpc: 
 def main() -> None:
     """Run all receivers and print their costs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--phoenix", metavar="PYTHON", help="an interpreter with arize-phoenix")
     parser.add_argument(
         "--recorded", metavar="FILE", type=Path, help="recorded OTLP/JSON lines (gzip), to measure the file size"
     )
@@ -147,10 +154,6 @@ def main() -> None:
     for usage in measured:
         show(usage)
     show_ratios(*measured)
-    if options.phoenix:
-        peer = _phoenix(options.phoenix, plain)
-        show(peer)
-        print(f"Phoenix takes {peer.cpu_us / measured[1].cpu_us:.0f} times the CPU time (promised: at least 100)")
     recording = options.recorded or SHARED / "data" / "tau-airline" / "spans.jsonl.gz"
     if recording.is_file():
         _show_recorded(recorded(recording, copies=4))
@@ -168,18 +171,6 @@ def _measured(plain: Sequence[bytes]) -> list[Usage]:
     ]
     rounds = [[way() for way in ways] for _ in range(_ROUNDS)]
     return [least(same_way) for same_way in zip(*rounds, strict=True)]
-
-
-def _phoenix(python: str, plain: Sequence[bytes]) -> Usage:
-    first, *rest = plain[: PHOENIX_SPANS // BATCH + 1]
-
-    def warm_up(url: str) -> int:
-        post_all(url, [first], _PROTOBUF)
-        return BATCH
-
-    cpu_s, rss_bytes, disk = run_phoenix(python, PHOENIX_SPANS, warm_up, lambda url: post_all(url, rest, _PROTOBUF))
-    size = sum(map(len, (first, *rest)))
-    return Usage(name="Phoenix", cpu_us=cpu_s / PHOENIX_SPANS * 1e6, rss_bytes=rss_bytes, disk_ratio=disk / size)
 
 
 def _show_recorded(plain: Sequence[bytes]) -> None:

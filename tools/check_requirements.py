@@ -24,10 +24,11 @@ _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)( ; [^
 def problems(root: Path) -> list[str]:
     """Return the problems of the files under `root`/requirements, one readable line each."""
     folder = root / "requirements"
-    texts = {name: (folder / f"{name}.txt").read_text(encoding="utf-8") for name in ("runtime", "test", "check")}
+    needed = _asked_for(root)
+    texts = {name: (folder / f"{name}.txt").read_text(encoding="utf-8") for name in needed}
     collected = [problem for name, text in texts.items() for problem in _shape(name, text)]
     pins = {name: _pins(text) for name, text in texts.items()}
-    for name, requirements in _asked_for(root).items():
+    for name, requirements in needed.items():
         collected += _coverage(name, requirements, pins[name])
     collected += [*_agreement("test", pins["test"], pins["runtime"]), *_agreement("check", pins["check"], pins["test"])]
     return collected
@@ -61,6 +62,7 @@ def _asked_for(root: Path) -> dict[str, list[Requirement]]:
         "runtime": [Requirement(line) for line in runtime],
         "test": [Requirement(line) for line in [*runtime, *extras["judges"], *extras["demo"], *groups["test"]]],
         "check": [Requirement(line) for line in groups["check"]],
+        **{name: [Requirement(line) for line in lines] for name, lines in groups.items() if name.startswith("peer-")},
     }
 
 

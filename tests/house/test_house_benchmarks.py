@@ -17,8 +17,8 @@ ALLOWED: Final = {
     "bench_latency.py",
     "bench_retention.py",
     "cpu_time.py",
-    "ingest_phoenix.py",
     "load.py",
+    "peers.py",
     "sender.py",
 }
 

@@ -46,6 +46,12 @@ def test_a_pin_that_no_longer_fits_is_named(checkout: Path) -> None:
     assert opening(problem) == snapshot("check.txt: pyproject.toml asks for ruff>=99, pinned is ")
 
 
+def test_a_tool_to_compare_with_that_was_not_locked_is_named(checkout: Path) -> None:
+    edit(checkout / "pyproject.toml", 'peer-mlflow = ["mlflow>=', 'peer-mlflow = ["sanic", "mlflow>=')
+
+    assert ["peer-mlflow.txt: pyproject.toml asks for sanic, pinned is None; run `make lock`"] == problems(checkout)
+
+
 def test_files_that_pin_different_releases_are_named(checkout: Path) -> None:
     edit(checkout / "requirements" / "runtime.txt", "idna==", "idna==0.")
 
