@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from otel_agentic.evaluation.conversation import evaluator_of
 from otel_agentic.evaluators.base import asks
 from otel_agentic.evaluators.registry import metrics_by_name
-from otel_agentic.evaluators.run import FailureRules
+from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger, RetentionLoop, ScoringLoop
 from otel_agentic.reports.objectives import NS_PER_S, Monitors, alarm_text, change_text
 from otel_agentic.spans.model import Receipt
 from otel_agentic.store.judges import newest_calibrations
 from otel_agentic.store.results import Alarms, MonitorKey, monitor_key, save_monitors, stored_alarms, watermark
 from otel_agentic.telemetry import Agreement, MetricResult, Vitals
-from otel_agentic.telemetry.events import status_of
+from otel_agentic.telemetry.events import ConversationResults, status_of
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
@@ -104,12 +104,13 @@ class EventReporter:
 
     def report_metrics(self, measured: Sequence[Measured]) -> None:
         """Record metric scores that were just stored."""
-        for item in measured:
-            self._telemetry.record_metrics(item.conversation, self._results(item), restated=item.restated)
+        self._telemetry.record_metrics(
+            [ConversationResults(item.conversation, self._results(item), item.restated) for item in measured]
+        )
 
     def _results(self, measured: Measured) -> list[MetricResult]:
         """Return the scores of one evaluator for a conversation, each with its status according to the settings."""
-        metrics = metrics_by_name([measured.evaluator])
+        metrics, location = metrics_by_name([measured.evaluator]), Location.of(measured.conversation)
         by_judge = asks(measured.evaluator)
         return [
             MetricResult(
@@ -120,9 +121,12 @@ class EventReporter:
                 score_id=score_id,
                 case_id=measured.case_id,
                 by_judge=by_judge,
-                **status_of(measured.conversation, score, self._rules)._asdict(),
+                outcome=status.outcome,
+                severity=status.severity,
+                threshold=status.threshold,
             )
             for score, score_id in zip(measured.scores, measured.score_ids, strict=True)
+            for status in (status_of(location, score, self._rules),)
         ]
 
     def _delays(self, stage: str, ended_ns: Sequence[int]) -> None:

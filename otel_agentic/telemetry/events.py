@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -15,7 +15,6 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_agentic.evaluators.base import CORE, Metric, MetricScore
-from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.evaluators.score_ids import core_score_id, target_of
 from otel_agentic.scoring.model import (
     ConversationScore,
@@ -32,6 +31,7 @@ from otel_agentic.windows.model import GroupKey
 if TYPE_CHECKING:
     from otel_agentic.config import Severity, Threshold
     from otel_agentic.conversations.model import Conversation, Turn
+    from otel_agentic.evaluators.run import FailureRules, Location
     from otel_agentic.scoring.scope import Outcome
     from otel_agentic.telemetry.names import Instrument
 
@@ -345,6 +345,14 @@ class ScoreStatus(NamedTuple):
     threshold: float | None = None
 
 
+class ConversationResults(NamedTuple):
+    """Results of metrics for a conversation. `restated`: they replace earlier results."""
+
+    conversation: Conversation
+    results: Sequence[MetricResult]
+    restated: bool = False
+
+
 class Spot(NamedTuple):
     """The evaluated span as a context, the end of the target in nanoseconds, and the turn."""
 
@@ -415,13 +423,13 @@ def reading_of(metric: Metric, value: float) -> Reading | None:
     return Reading(instrument, value, score_range) if math.isfinite(value) and value >= 0.0 else None
 
 
-def status_of(conversation: Conversation, score: MetricScore, rules: FailureRules) -> ScoreStatus:
-    """Return the outcome of a score, its severity if it is a failure, and the threshold of its metric."""
+def status_of(location: Location, score: MetricScore, rules: FailureRules) -> ScoreStatus:
+    """Return the outcome of a score of a conversation, its severity if it is a failure, and the threshold of its metric."""
     metric, threshold = rules.metrics.get(score.name), rules.thresholds.get(score.name)
     bound = None if threshold is None else _bound(threshold)
     if score.abstained:
         return ScoreStatus(threshold=bound)
-    failure = rules.failure(Location.of(conversation), score)
+    failure = rules.failure(location, score)
     if failure is not None:
         return ScoreStatus("fail", failure.severity, bound)
     has_failures = threshold is not None or (metric is not None and metric.failing)

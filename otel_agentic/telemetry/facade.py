@@ -17,6 +17,7 @@ from otel_agentic.scoring.model import ConversationScore, judged_calls
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.delivery import Backend
 from otel_agentic.telemetry.events import (
+    ConversationResults,
     EvaluationEvents,
     Evaluator,
     EventOptions,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.spans.model import Receipt
     from otel_agentic.telemetry.names import Instrument
+    from otel_agentic.windows.model import GroupKey
     from otel_agentic.windows.objectives import ObjectivePoint
 
 
@@ -362,35 +364,57 @@ class MetricMetrics:
             instrument.name: create(meter, instrument) for instrument in value_instruments
         }
 
-    def record(self, conversation: Conversation, results: Iterable[MetricResult], *, restated: bool) -> None:
-        """Count the scores and abstentions of one conversation; record values only of first results."""
-        group = group_attributes(group_of(conversation))
-        revision = "restated" if restated else "first"
-        spot_of = spots_of(conversation)
-        for result in results:
-            context = spot_of(result.score).context
-            attributes = {**group, names.GEN_AI_EVALUATION_NAME: label(result.metric.name)}
-            self._results.add(
-                1, {**attributes, **_result_attributes(result), names.REVISION: revision}, context=context
-            )
-            if not restated:
-                self._measure(result, attributes, context)
+    def record(self, batch: Iterable[ConversationResults]) -> None:
+        """Count the scores and abstentions of conversations; record values only of first results.
+
+        Equal results are counted by one call, because each call of an instrument is slow; its exemplar is the span of the
+        first of them.
+        """
+        groups: dict[tuple[GroupKey, bool], dict[tuple[object, ...], _Total]] = {}
+        for conversation, results, restated in batch:
+            group, spot_of = group_of(conversation), spots_of(conversation)
+            attributes, totals = group_attributes(group), groups.setdefault((group, restated), {})
+            for result in results:
+                score, context = result.score, spot_of(result.score).context
+                key = (
+                    result.metric.name, result.outcome, result.severity, score.label, score.reason, score.abstained,
+                )  # fmt: skip
+                total = totals.get(key)
+                if total is None:
+                    total = totals[key] = _Total(result, context)
+                total.count += 1
+                if not restated:
+                    self._measure(result, attributes, context)
+        for (group, restated), totals in groups.items():
+            attributes = {**group_attributes(group), names.REVISION: "restated" if restated else "first"}
+            for total in totals.values():
+                self._results.add(total.count, attributes | _result_attributes(total.first), context=total.context)
 
     def _measure(self, result: MetricResult, attributes: dict[str, str], context: Context) -> None:
         value = result.score.value
         reading = None if value is None else reading_of(result.metric, value)
         if reading is not None:
-            range_attributes = {} if reading.range is None else {names.EVALUATION_RANGE: reading.range}
-            self._histograms[reading.instrument.name].record(
-                reading.value, {**attributes, **range_attributes}, context=context
-            )
+            named = {**attributes, names.GEN_AI_EVALUATION_NAME: label(result.metric.name)}
+            if reading.range is not None:
+                named[names.EVALUATION_RANGE] = reading.range
+            self._histograms[reading.instrument.name].record(reading.value, named, context=context)
+
+
+@dataclass(slots=True)
+class _Total:
+    """The number of equal results, the first of them, and the span of that one."""
+
+    first: MetricResult
+    context: Context
+    count: int = 0
 
 
 def _result_attributes(result: MetricResult) -> dict[str, str]:
-    """Return the attributes that distinguish results; a label that the metric does not declare is `other`."""
+    """Return the metric's name and the attributes that distinguish results; a label that the metric does not declare is `other`."""
     score = result.score
     replacement = None if score.label is None or score.label in result.metric.labels else names.OTHER
     values = {
+        names.GEN_AI_EVALUATION_NAME: label(result.metric.name),
         names.OUTCOME: "not_evaluated" if score.abstained else result.outcome,
         names.GEN_AI_EVALUATION_SCORE_LABEL: None if score.label is None else replacement or label(score.label),
         names.SEVERITY: result.severity,
@@ -508,19 +532,14 @@ class Telemetry:
         if self._events:
             self._events.emit(conversation, score, evaluator)
 
-    def record_metrics(self, conversation: Conversation, results: Sequence[MetricResult], *, restated: bool) -> None:
-        """Count and record the metric results of a conversation, and emit events for those that the settings select.
-
-        Args:
-            conversation: the evaluated conversation.
-            results: the scores and abstentions of the metrics.
-            restated: whether they replace earlier results.
-        """
+    def record_metrics(self, batch: Sequence[ConversationResults]) -> None:
+        """Count and record the metric results of conversations, and emit events for those that the settings select."""
         if self._counts:
-            self._metric_results.record(conversation, results, restated=restated)
+            self._metric_results.record(batch)
         if self._events and self._backend:
-            selected = results if self._every_metric else [result for result in results if result.by_judge]
-            emit_metrics(self._backend.logger, self._options, conversation, selected)
+            for conversation, results, _ in batch:
+                selected = results if self._every_metric else [result for result in results if result.by_judge]
+                emit_metrics(self._backend.logger, self._options, conversation, selected)
 
     def record_answer(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
         """Count a judge's cache look-up and its cost."""

@@ -10,9 +10,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.run import FailureRules
+from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.telemetry import MetricResult, names
-from otel_agentic.telemetry.events import ScoreStatus, status_of
+from otel_agentic.telemetry.events import ConversationResults, ScoreStatus, status_of
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -73,7 +73,7 @@ def result(of: Metric, *, score_id: str = "f" * 32, **changes: Any) -> MetricRes
 def emitted(
     telemetry: Telemetry, receiver: HttpReceiver, results: Sequence[MetricResult], *, restated: bool = False
 ) -> list[tuple[dict[str, Any], Any]]:
-    telemetry.record_metrics(conversation(), results, restated=restated)
+    telemetry.record_metrics([ConversationResults(conversation(), results, restated)])
     assert telemetry.force_flush(5.0)
     return receiver.received.events()
 
@@ -160,7 +160,7 @@ def test_events_stand_in_the_span_of_the_conversation_the_turn_or_the_call(
         result(call, value=0.0, turn_index=1, position=0, tool_name="search", score_id="call without a span"),
         result(HELPFULNESS, value=4.0, turn_index=7, score_id="no such turn"),
     ]
-    telemetry.record_metrics(conversation(turns=(turn(), last)), results, restated=False)
+    telemetry.record_metrics([ConversationResults(conversation(turns=(turn(), last)), results)])
     assert telemetry.force_flush(5.0)
     events = {event["agentic.evaluation.id"]: (event, record) for event, record in receiver.received.events()}
     assert {name: (record.trace_id.hex(), record.span_id.hex()) for name, (_, record) in events.items()} == snapshot(
@@ -200,7 +200,8 @@ def test_a_judge_that_failed_is_an_error_without_a_score_and_no_failure_of_the_a
 
 def test_results_are_counted_by_label_outcome_and_revision(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     failing = result(VERDICT, label="action", outcome="fail", severity="high")
-    telemetry.record_metrics(conversation(), [failing, result(VERDICT, label="none", outcome="pass")], restated=False)
+    passing = result(VERDICT, label="none", outcome="pass")
+    telemetry.record_metrics([ConversationResults(conversation(), [failing, passing])])
     emitted(telemetry, receiver, [failing], restated=True)
     counted = receiver.received.values(
         "agentic.metric.results",
@@ -214,6 +215,18 @@ def test_results_are_counted_by_label_outcome_and_revision(telemetry: Telemetry,
         (VERDICT.name, "action", "fail", "high", "first"): 1,
         (VERDICT.name, "none", "pass", None, "first"): 1,
         (VERDICT.name, "action", "fail", "high", "restated"): 1,
+    }
+
+
+def test_equal_results_of_a_batch_are_counted_together(telemetry: Telemetry, receiver: HttpReceiver) -> None:
+    failing, passing = (result(VERDICT, label="action", outcome=outcome) for outcome in ("fail", "pass"))
+    batch = [ConversationResults(conversation(), results) for results in ([failing, passing], [failing])]
+    telemetry.record_metrics([*batch, ConversationResults(conversation(), [failing], restated=True)])
+    assert telemetry.force_flush(5.0)
+    assert receiver.received.values("agentic.metric.results", "agentic.outcome", "agentic.revision") == {
+        ("fail", "first"): 2,
+        ("pass", "first"): 1,
+        ("fail", "restated"): 1,
     }
 
 
@@ -318,7 +331,7 @@ def test_how_a_score_stands_follows_the_settings_then_the_metric() -> None:
     rules = FailureRules([HELPFULNESS, VERDICT, LATENCY, metric()], settings)
 
     def status_with(of: Metric, **changes: Any) -> ScoreStatus:
-        return status_of(conversation(), MetricScore(name=of.name, **changes), rules)
+        return status_of(Location.of(conversation()), MetricScore(name=of.name, **changes), rules)
 
     assert ScoreStatus("fail", "medium", 3.0) == status_with(HELPFULNESS, value=2.0, turn_index=0)
     assert ScoreStatus("pass", None, 3.0) == status_with(HELPFULNESS, value=3.0, turn_index=0)
