@@ -29,6 +29,7 @@ from benchmarks.peers import PEERS
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.rebuild import AffectedItems
+from otel_agentic.engine.workers import tune_interpreter
 from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.live.loops import WindowLoop
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("--profile", metavar="FILE", help="write a profile of all stages, readable by pstats")
     parser.add_argument("--peers", action="store_true", help="compare the small chats with other tools (minutes)")
     options = parser.parse_args()
-    _run(small_chats(20), cProfile.Profile(), shows=False)  # imports, and the first use of each part
+    _run(small_chats(200), None, shows=False)  # imports, and the first use of each part
     profile = cProfile.Profile() if options.profile else None
     for name in options.workload or _WORKLOADS:
         workload, size = _WORKLOADS[name]
@@ -82,7 +83,7 @@ def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = 
                 engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
             stages = Stages(engine, workload)
             times_s: dict[str, float] = {}
-            gc.freeze()  # as `serve` does
+            tune_interpreter()  # as `serve` does
             for name, work in stages.all():
                 with profile or nullcontext():
                     times_s[name] = cpu_of(work)

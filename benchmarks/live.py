@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.agent_traffic import Workload, small_chats
+from benchmarks.cpu_time import process_s
 from benchmarks.load import Serving, address, serving
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
@@ -80,12 +81,13 @@ def main() -> None:
             loaded_s, loaded_cpu_s = time.monotonic() - began_s, served.cpu_s() - served.ready_cpu_s
             drained_s = _drain(served, began_s)
             cpu_s = served.cpu_s() - served.ready_cpu_s
+            workers_s = served.cpu_s() - process_s(served.process.pid)
             served.stop()
         _show_result(served, workload, sent, chats)
         print(f"  after the load, nothing waited within {drained_s:,.0f} s (conversations close after {_IDLE_S:g} s)")
-        print(
-            f"  CPU: {cpu_s / workload.spans * 1e6:,.0f} us a span; {loaded_cpu_s / loaded_s:.2f} processors under load"
-        )
+        worker_us, total_us = workers_s / workload.spans * 1e6, cpu_s / workload.spans * 1e6
+        print(f"  CPU: {total_us:,.0f} us a span, of which workers take {worker_us:,.0f} us")
+        print(f"  {loaded_cpu_s / loaded_s:.2f} processors were busy under load")
 
 
 def _send_watched(served: Serving, workload: Workload, rate: float) -> Sent:

@@ -102,7 +102,7 @@ def serve(
 
 
 def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tuple[str, ...]) -> None:
-    from otel_agentic.engine.workers import collector_workers  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.engine.workers import collector_workers, tune_interpreter  # noqa: PLC0415 — not needed for --help
     from otel_agentic.live.collector import DEFAULT_COLLECTORS, LiveCollector  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net import raise_file_limit  # noqa: PLC0415 — not needed for --help
 
@@ -116,7 +116,7 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
         if any(truth.values()):
             live.run("truth_import", truth)
         server = live.start()
-        gc.freeze()  # otherwise each full collection scans all loaded objects: a third of the time of OTLP/JSON
+        tune_interpreter()
         say(settings, *addresses(settings, server))
         while not stop.wait(_SIGNAL_S):  # if the system delivers a signal to another thread, nothing ends a longer wait
             pass

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 #: Conversations matched, scored and stored in one batch; the next batch is scored meanwhile.
-_SCORING_BATCH: Final = 250
+_SCORING_BATCH: Final = 100
 #: Parts of a batch per worker, so that a slow part does not keep the other workers waiting.
 _PARTS_PER_WORKER: Final = 2
 

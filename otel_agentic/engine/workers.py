@@ -11,12 +11,13 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
@@ -27,6 +28,8 @@ from otel_agentic.evaluators.registry import all_evaluators
 from otel_agentic.judges.registry import judge_named
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from otel_agentic.config import Settings
     from otel_agentic.evaluators.base import AskingEvaluator, Evaluator
     from otel_agentic.judges import Judge
@@ -40,6 +43,11 @@ _LEAST_ITEMS: Final = 32
 _RESTART_S: Final = 60.0
 #: More workers are used only if the settings request them: the parent reaches its limit before.
 _MOST_BY_DEFAULT: Final = 4
+#: New objects until the youngest, and collections until an older generation is collected. By default these are 700, 10 and 10;
+#: conversations consist of thousands of objects without cycles.
+_GC_THRESHOLDS: Final = (50_000, 20, 20)
+#: Time after which a thread lets another one run, seconds; by default 5 ms.
+_SWITCH_S: Final = 0.001
 #: Increment of the nice value of workers: the parent, which acknowledges spans, runs first.
 _NICE: Final = 5
 
@@ -104,6 +112,8 @@ class WorkerPool:
         self._settings = settings
         self._lock = threading.Lock()
         self._pool: ProcessPoolExecutor | None = None
+        #: Closed by `close`, or by the end of this process: then all workers exit.
+        self._lifeline: Connection | None = None
         self._died_at: float | None = None
         self._closed = False
 
@@ -120,9 +130,11 @@ class WorkerPool:
             return self._pool is not None
 
     def close(self) -> None:
-        """End the processes after their current parts; later parts are not accepted."""
+        """End the processes at once; later parts are not accepted."""
         with self._lock:
             pool, self._pool, self._closed = self._pool, None, True
+        if self._lifeline is not None:
+            self._lifeline.close()
         if pool is not None:
             pool.shutdown(cancel_futures=True)
 
@@ -159,8 +171,9 @@ class WorkerPool:
         if self._pool is None and not (resting or self._closed):
             # "spawn": a forked process would inherit locks whose owning threads it does not have.
             context = multiprocessing.get_context("spawn")
+            reader, self._lifeline = context.Pipe(duplex=False)
             self._pool = ProcessPoolExecutor(
-                self.count, mp_context=context, initializer=_initialize, initargs=(self._settings,)
+                self.count, mp_context=context, initializer=_initialize, initargs=(self._settings, reader)
             )
         return self._pool
 
@@ -212,26 +225,36 @@ def collector_workers(settings: Settings) -> WorkerPool | None:
     return WorkerPool(settings, count, least_items=_LEAST_ITEMS, on_problem=partial(_log.warning, "%s"))
 
 
+def tune_interpreter() -> None:
+    """Set garbage collection and thread switching for a process of a collector.
+
+    All loaded objects are exempt from garbage collection, and it runs less often, which saves a tenth of the CPU time. Threads
+    switch more often, because a commit of spans waits for the interpreter's lock after each statement.
+    """
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    sys.setswitchinterval(_SWITCH_S)
+
+
 _resources: WorkerResources
 
 
-def _initialize(settings: Settings) -> None:
+def _initialize(settings: Settings, lifeline: Connection) -> None:
     """Initialize a worker."""
     global _resources  # noqa: PLW0603 — state that a pool process keeps between tasks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems without signal masks
-    threading.Thread(target=_end_with_parent, name="otel-agentic-parent", daemon=True).start()
+    threading.Thread(target=_exit_after, args=(lifeline,), name="otel-agentic-lifeline", daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    gc.freeze()
+    tune_interpreter()
     _resources = WorkerResources(settings)
 
 
-def _end_with_parent() -> None:
-    """End this process when its parent has ended, however that happened: a killed parent cannot end its workers."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def _exit_after(lifeline: Connection) -> None:
+    """Exit when the parent has closed the lifeline or has ended, however that happened, and whatever this process does."""
+    with suppress(EOFError, OSError):
+        lifeline.recv_bytes()
+    os._exit(0)
 
 
 def _run(work: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

@@ -50,11 +50,11 @@ from otel_agentic.store.judges import DuckDbBudget, models_of
 from otel_agentic.store.queries.scores import changed_scores, stored_scores, waiting_for_judge, with_faults
 from otel_agentic.store.results import raise_ratios
 from otel_agentic.store.scores import (
+    NewScores,
     conversations_to_score,
     missing_evaluations,
     never_scored,
     save_evaluations,
-    save_scores,
     scored_before,
     with_restated,
 )
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.scores import Evaluation
     from otel_agentic.store.table import Key
 
 
@@ -322,7 +321,16 @@ class EvaluationRunner:
             with self.store.read() as con:
                 part = changed_scores(con, evaluation_id, scored, request.again) if core and request.again else scored
                 part = with_restated(con, part, restated if core else request.lacking.keys(), name)
-            self.store.write(partial(self._save, scored=part, evaluation=truth.evaluation, core=core))
+                scores = NewScores(
+                    con,
+                    evaluation_id,
+                    part,
+                    self.store.clock(),
+                    evaluation=name,
+                    criteria=fingerprint(CORRECT, self._settings),
+                    core=core,
+                )
+            self.store.write(partial(self._save, scores=scores, evaluation=name))
             if core:
                 summary.add(part, restated, unchanged=len(scored) - len(part))
                 on_scored(part, restated)
@@ -346,19 +354,11 @@ class EvaluationRunner:
         summary.tally = judge_run.tally
         return summary
 
-    def _save(self, con: Connection, scored: Sequence[Scored], evaluation: Evaluation, *, core: bool) -> None:
+    def _save(self, con: Connection, scores: NewScores, evaluation: str) -> None:
         """Save scores, and the results by further criteria that follow from them."""
-        save_scores(
-            con,
-            evaluation.evaluation_id,
-            scored,
-            self.store.clock(),
-            evaluation=evaluation.name,
-            criteria=fingerprint(CORRECT, self._settings),
-            core=core,
-        )
-        if evaluation.name == DEFAULT:
-            save_further_results(con, [item.conversation.key for item in scored], self.further)
+        scores.save(con)
+        if evaluation == DEFAULT:
+            save_further_results(con, scores.keys, self.further)
 
     def _lacking_scores(
         self,

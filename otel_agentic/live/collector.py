@@ -51,10 +51,10 @@ _log = logging.getLogger(__name__)
 #: request to stop is handled.
 _PORTION: Final = 1000
 #: Minimum portion: a smaller one would not outweigh the fixed cost of a tick.
-_MIN_PORTION: Final = 50
+_MIN_PORTION: Final = 200
 #: Target duration of a tick if no sender waits, seconds. Under pressure a tick is shortened to its share, because it
 #: competes with the receivers.
-_TICK_S: Final = 0.5
+_TICK_S: Final = 1.0
 #: Maximum number of arrived traces kept in memory; beyond it, they are read from the store.
 _MAX_ARRIVED: Final = 50_000
 #: Maximum interval between two ticks, seconds.

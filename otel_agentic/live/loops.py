@@ -244,7 +244,7 @@ class RetentionLoop(BackgroundLoop):
 #: Under pressure a round is shorter, because it competes with the receivers.
 _ROUND: Final = 500
 #: Minimum number of conversations scored in one round under pressure.
-_MIN_ROUND: Final = 25
+_MIN_ROUND: Final = 100
 #: Time to wait after a failed round, seconds.
 _RETRY_S: Final = 1.0
 #: Interval between searches for conversations that can be scored without the judge while its breaker is open, seconds.

@@ -33,6 +33,7 @@ from otel_agentic.store.table import (
     BOUNDS,
     Key,
     Measured,
+    NewRows,
     Raw,
     Scored,
     Selection,
@@ -200,28 +201,66 @@ def save_scores(
     Scores under the default evaluation also replace the results of these conversations; `criteria` are the deciding ones.
     Without `core`, only the scores of evaluators are written, and the conversations keep their own.
     """
-    if not scored:
-        return
-    measured = [item for scored_item in scored for item in scored_item.metrics]
-    if restated := [item for item in measured if item.restated]:
-        _replace(con, _requested(restated), ["scores"])
-    if not core:
-        _insert_rows(con, measured, now_ns)
-        rows_with(con, _requested(measured), _NOTE, {"now": now_ns}, fetch=False)
-        return
-    identity = identity_of([evaluation_id] * len(scored), [item.score for item in scored])
-    requested = {**identity, "evaluation": [evaluation] * len(scored), "evaluator": [CORE] * len(scored)}
-    ((replaced,),) = rows_with(con, requested, _EARLIER)
-    if replaced is not None:
-        _replace(con, requested, _DELETE if replaced else ())
-    _insert_matches(con, identity, scored)
-    _insert_rows(con, measured, now_ns, scored, evaluation_id=evaluation_id, evaluation=evaluation)
-    tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
-    _insert_faults(con, evaluation_id, tools)
-    _insert_counts(con, evaluation_id, tools)
-    _insert_pairs(con, evaluation_id, scored)
-    if evaluation == DEFAULT:
-        save_results(con, evaluation_id, scored, criteria)
+    NewScores(con, evaluation_id, scored, now_ns, evaluation=evaluation, criteria=criteria, core=core).save(con)
+
+
+class NewScores:
+    """Scores of conversations and of evaluators as rows of all tables, converted before the transaction that saves them."""
+
+    def __init__(
+        self,
+        con: DuckDBPyConnection,
+        evaluation_id: str,
+        scored: Sequence[Scored],
+        now_ns: int,
+        *,
+        evaluation: str = DEFAULT,
+        criteria: str = "",
+        core: bool = True,
+    ) -> None:
+        """Convert scores; see `save_scores`."""
+        self._evaluation_id, self._evaluation, self._criteria = evaluation_id, evaluation, criteria
+        self._now_ns, self._core, self._scored = now_ns, core, scored
+        self._measured = [item for scored_item in scored for item in scored_item.metrics]
+        self._identity = identity_of([evaluation_id] * len(scored), [item.score for item in scored])
+        if not core:
+            self._rows = _score_rows(con, self._measured, now_ns)
+            return
+        tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
+        self._rows = [
+            _match_rows(con, self._identity, scored),
+            *_score_rows(con, self._measured, now_ns, scored, evaluation_id=evaluation_id, evaluation=evaluation),
+            _fault_rows(con, evaluation_id, tools),
+            _count_rows(con, evaluation_id, tools),
+            _pair_rows(con, evaluation_id, scored),
+        ]
+
+    @property
+    def keys(self) -> list[Key]:
+        """The conversations."""
+        return [item.conversation.key for item in self._scored]
+
+    def save(self, con: DuckDBPyConnection) -> None:
+        """Write the scores; see `save_scores`. The connection is in a transaction."""
+        if not self._scored:
+            return
+        if restated := [item for item in self._measured if item.restated]:
+            _replace(con, _requested(restated), ["scores"])
+        if self._core:
+            self._replace_core(con)
+        for rows in self._rows:
+            rows.insert(con)
+        if not self._core:
+            rows_with(con, _requested(self._measured), _NOTE, {"now": self._now_ns}, fetch=False)
+        elif self._evaluation == DEFAULT:
+            save_results(con, self._evaluation_id, self._scored, self._criteria)
+
+    def _replace_core(self, con: DuckDBPyConnection) -> None:
+        size = len(self._scored)
+        requested = {**self._identity, "evaluation": [self._evaluation] * size, "evaluator": [CORE] * size}
+        ((replaced,),) = rows_with(con, requested, _EARLIER)
+        if replaced is not None:
+            _replace(con, requested, _DELETE if replaced else ())
 
 
 def _requested(measured: Sequence[Measured]) -> dict[str, list[Any]]:
@@ -238,12 +277,13 @@ def _replace(con: DuckDBPyConnection, requested: Mapping[str, list[Any]], tables
         rows_with(con, requested, statement, fetch=False)
 
 
-def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
+def _match_rows(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> NewRows:
     matches = [item.match for item in scored]
     suggestions = [match.suggestion for match in matches]
     case: Callable[[Match, str], Any] = lambda match, name: getattr(match.case, name) if match.case else None  # noqa: E731
-    Table(con, "matches").insert(
+    return NewRows(
         con,
+        "matches",
         {
             **identity,
             **fields_of(matches, "method", "confidence", "reason", "warning"),
@@ -284,12 +324,13 @@ def identity_of(
 _Scores = list[tuple["Conversation", "ConversationScore", "ToolScore"]]
 
 
-def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> None:
+def _fault_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> NewRows:
     rows = [(conversation, score, tools, fault) for conversation, score, tools in scores for fault in tools.faults]
     faults = [fault for *_, fault in rows]
     impacts = [impact for _, _, tools in scores for impact in impacts_of(tools)]
-    Table(con, "tool_faults").insert(
+    return NewRows(
         con,
+        "tool_faults",
         {
             **identity_of([evaluation_id] * len(rows), [score for _, score, _, _ in rows]),
             **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index", "actual_position"),
@@ -337,10 +378,11 @@ def _trace_of(conversation: Conversation, fault: ToolFault) -> str | None:
     return next((call.trace_id for call in calls if call.span_id == fault.span_id), None)
 
 
-def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> None:
+def _count_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> NewRows:
     rows = [(score, tools.turn_index, count) for _, score, tools in scores for count in tool_counts(tools)]
-    Table(con, "tool_counts").insert(
+    return NewRows(
         con,
+        "tool_counts",
         {
             **identity_of([evaluation_id] * len(rows), [score for score, _, _ in rows]),
             "turn_index": [turn_index for _, turn_index, _ in rows],
@@ -351,7 +393,7 @@ def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
     )
 
 
-def _insert_pairs(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
+def _pair_rows(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> NewRows:
     rows = [
         (evaluation_id, item.score.environment, item.score.conversation_id, item.score.revision, alternative, *pair)
         for item in scored
@@ -360,7 +402,7 @@ def _insert_pairs(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[
         for pair in call_pairs(tools)
     ]
     names = ("evaluation_id", "environment", "conversation_id", "revision", "alternative", *CallPair._fields)
-    Table(con, "call_pairs").insert(con, dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
+    return NewRows(con, "call_pairs", dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
 
 
 #: The columns of `scores` with equal values in all scores of one evaluator and conversation.
@@ -379,11 +421,12 @@ class _Rows:
     scores: list[MetricScore] = field(default_factory=list)
     columns: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def insert(self, con: DuckDBPyConnection, now_ns: int) -> None:
-        """Insert the rows, of which there is at least one."""
+    def converted(self, con: DuckDBPyConnection, now_ns: int) -> NewRows:
+        """Return the rows, of which there is at least one, as arrays."""
         size, scores = len(self.scores), self.scores
-        Table(con, "scores").insert(
+        return NewRows(
             con,
+            "scores",
             {
                 **dict(zip(_IDENTITY, zip(*self.identities, strict=True), strict=True)),
                 "score_id": self.ids,
@@ -399,7 +442,7 @@ class _Rows:
         )
 
 
-def _insert_rows(
+def _score_rows(
     con: DuckDBPyConnection,
     measured: Iterable[Measured],
     now_ns: int,
@@ -407,14 +450,14 @@ def _insert_rows(
     *,
     evaluation_id: str = "",
     evaluation: str = DEFAULT,
-) -> None:
-    """Insert the scores of evaluators, and the core scores of conversations, those with the same columns together.
+) -> list[NewRows]:
+    """Return the scores of evaluators, and the core scores of conversations, those with the same columns together.
 
     Args:
-        con: a connection in a transaction.
+        con: a connection.
         measured: the scores of evaluators.
         now_ns: the current time.
-        core: the conversations whose core scores are inserted.
+        core: the conversations whose core scores are included.
         evaluation_id: the evaluation of the core scores.
         evaluation: its name.
     """
@@ -440,9 +483,7 @@ def _insert_rows(
         plain.scores.extend(
             score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores
         )
-    for rows in groups.values():
-        if rows.scores:
-            rows.insert(con, now_ns)
+    return [rows.converted(con, now_ns) for rows in groups.values() if rows.scores]
 
 
 def _identity_of(item: Measured) -> tuple[Any, ...]:

@@ -211,28 +211,43 @@ class Table:
         self.types: Mapping[str, str] = _TYPES[name]
 
     def insert(self, con: DuckDBPyConnection, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Append rows.
+        """Append rows; see `NewRows`. The connection is in a transaction."""
+        NewRows(con, self.name, columns).insert(con)
+
+
+class NewRows:
+    """Rows of a table as arrays: they are converted before a transaction begins, so that it is short."""
+
+    def __init__(self, con: DuckDBPyConnection, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Convert rows.
 
         Args:
-            con: a connection in a transaction.
+            con: a connection.
+            table: name of the table.
             columns: every column that must not be null, all of one length. Times are integers, nanoseconds since the
                 epoch; lists and objects for JSON columns are plain Python and are serialised here.
         """
-        if not columns or not len(next(iter(columns.values()))):
+        self._table, self._names = table, tuple(columns)
+        self._size = len(next(iter(columns.values()))) if columns else 0
+        if not self._size:
             return
-        if not self.types.keys() >= columns.keys():  # cached from a file that had not been upgraded yet
-            self.types = _TYPES[self.name] = _types(con, self.name)
-        names, kinds = tuple(columns), tuple(self.types[name] for name in columns)
-        size = len(columns[names[0]])
-        if size <= _MAX_VALUES_ROWS:
-            lists = [_array(kind, columns[name]).tolist() for name, kind in zip(names, kinds, strict=True)]
-            con.execute(
-                _values_sql(self.name, names, kinds, size), [column[row] for row in range(size) for column in lists]
-            )
+        types = Table(con, table).types
+        if not types.keys() >= columns.keys():  # cached from a file that had not been upgraded yet
+            types = _TYPES[table] = _types(con, table)
+        self._kinds = tuple(types[name] for name in columns)
+        self._arrays = {name: _array(types[name], values) for name, values in columns.items()}
+
+    def insert(self, con: DuckDBPyConnection) -> None:
+        """Append the rows; the connection is in a transaction."""
+        if not self._size:
             return
-        arrays = {name: _array(kind, columns[name]) for name, kind in zip(names, kinds, strict=True)}
-        with registered(con, "batch", arrays):
-            con.execute(_insert_sql(self.name, names, kinds))
+        if self._size <= _MAX_VALUES_ROWS:
+            lists = [array.tolist() for array in self._arrays.values()]
+            values = [column[row] for row in range(self._size) for column in lists]
+            con.execute(_values_sql(self._table, self._names, self._kinds, self._size), values)
+            return
+        with registered(con, "batch", self._arrays):
+            con.execute(_insert_sql(self._table, self._names, self._kinds))
 
 
 class RowMap(Generic[T]):
