@@ -251,7 +251,7 @@ def _initialize(settings: Settings, lifeline: Connection) -> None:
 
 
 def _exit_after(lifeline: Connection) -> None:
-    """Exit when the parent has closed the lifeline or has ended, however that happened, and whatever this process does."""
+    """Exit when the parent has closed the lifeline or has ended, also in the middle of a part."""
     with suppress(EOFError, OSError):
         lifeline.recv_bytes()
     os._exit(0)
