@@ -17,6 +17,7 @@ ALLOWED: Final = {
     "bench_latency.py",
     "bench_retention.py",
     "cpu_time.py",
+    "live.py",
     "load.py",
     "peers.py",
     "sender.py",
