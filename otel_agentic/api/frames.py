@@ -18,7 +18,7 @@ from otel_agentic.evaluators.score_ids import target_of
 from otel_agentic.scoring.model import Impact, impacts_of
 from otel_agentic.scoring.pairs import tool_counts
 from otel_agentic.scoring.scope import DIMENSIONS, Dimension
-from otel_agentic.store.scores import FAULT_DIMENSION  # one table for all; it opens no store
+from otel_agentic.store.score_rows import FAULT_DIMENSION  # one table for all; it opens no store
 from otel_agentic.windows import scored_conversation
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolSc
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.queries.conversations import KINDS, Kinds
-from otel_agentic.store.scores import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
+from otel_agentic.store.score_rows import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
 from otel_agentic.store.table import (
     BOUNDS,
     Key,
