@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
-from otel_agentic.errors import UsageError
+from otel_agentic.errors import StoreUnusableError, UsageError
 from otel_agentic.results import to_json
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ class Command:
         """Run the command with arguments of the right types and return its result as a JSON value."""
         grouped = self.grouped(arguments)
         objects = {name: kind(**grouped[name]) for name, kind in self._dataclasses.items()}
-        return json_of(self.function(context, **grouped | objects))
+        with _out_of_memory_explained(self.name, context):
+            return json_of(self.function(context, **grouped | objects))
 
     @cached_property
     def _dataclasses(self) -> dict[str, Any]:
@@ -150,15 +151,31 @@ class Command:
 
         Raises:
             UsageError: an argument is missing, unknown or of the wrong type; the message names it.
+            StoreUnusableError: its queries need more memory than DuckDB may use.
         """
         try:
-            return self._checked(context, **self.grouped(arguments))
+            with _out_of_memory_explained(self.name, context):
+                return self._checked(context, **self.grouped(arguments))
         except ValidationError as error:
             first = error.errors()[0]
             location = ".".join(str(part) for part in first["loc"] if part not in self._dataclasses)
             raise UsageError(
                 f"command {self.name}, argument {location}: {first['msg']}, got {first.get('input')!r}"
             ) from error
+
+
+@contextmanager
+def _out_of_memory_explained(name: str, context: Context) -> Iterator[None]:
+    import duckdb  # noqa: PLC0415 — a command has loaded it; --help does not
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        limit_mb = context.engine.settings.store.memory_limit_mb
+        raise StoreUnusableError(
+            f"command {name}: its queries need more than {limit_mb} MB of memory (store.memory_limit_mb) or of disk for what "
+            "does not fit (store.temp_limit_mb): raise these limits, or select fewer conversations"
+        ) from error
 
 
 _COMMANDS: Final[dict[str, Command]] = {}

@@ -7,12 +7,13 @@ dataclass.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+import duckdb
 import numpy as np
 import orjson
 
@@ -138,7 +139,8 @@ def registered(con: DuckDBPyConnection, name: str, columns: Mapping[str, np.ndar
     try:
         yield
     finally:
-        con.unregister(name)
+        with suppress(duckdb.TransactionException):  # an error that aborted the transaction is raised instead
+            con.unregister(name)
 
 
 def rows_with(

@@ -1,4 +1,4 @@
-"""Where readers take all the memory, the spans that arrive meanwhile are stored all the same."""
+"""Where readers take all the memory, arriving spans are stored all the same, and errors name the settings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import time
 from typing import TYPE_CHECKING
 
 import duckdb
+import pytest
 
+from otel_agentic.commands.registry import Command, Context
+from otel_agentic.config import Settings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import StoreUnusableError
+from otel_agentic.store.table import rows_with
 from otel_agentic.testing import batch, span
 from tests.store.store_queries import value
 from tests.store.test_store_reopening import eventually
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
     from otel_agentic.spans.model import Receipt, SpanBatch
     from otel_agentic.store import Store
@@ -58,6 +63,36 @@ def test_a_write_that_finds_no_memory_is_tried_again_and_loses_nothing(
 
     assert stored == eventually(lambda: value(store, "SELECT count(*) FROM spans"))
     assert {"InterruptException", "OutOfMemoryException"} >= set(errors)
+
+
+@pytest.mark.parametrize(("memory_limit_mb", "threads"), [(100, 1), (256, 1), (512, 2), (1 << 20, os.cpu_count())])
+def test_a_query_has_a_thread_for_each_256_mb(open_store: OpenStore, memory_limit_mb: int, threads: int) -> None:
+    store = open_store(memory_limit_mb=memory_limit_mb)
+
+    assert value(store, "SELECT current_setting('threads')") == min(threads, os.cpu_count() or 1)
+
+
+def test_a_query_on_arrays_that_needs_too_much_memory_fails_for_this_reason(open_store: OpenStore) -> None:
+    store = open_store(memory_limit_mb=100, temp_limit_mb=1)
+
+    with pytest.raises(duckdb.OutOfMemoryException), store.read() as con:
+        rows_with(con, {"number": range(100)}, f"{GREEDY}, requested")
+
+
+def test_a_command_that_needs_too_much_memory_names_the_settings(tmp_path: Path) -> None:
+    def greedy(context: Context) -> None:
+        with context.engine.store.read() as con:
+            con.execute(GREEDY)
+
+    limits = {"db": tmp_path / "t.duckdb", "memory_limit_mb": 100, "temp_limit_mb": 1}
+    command = Command(name="greedy", role="query", function=greedy)
+
+    with Engine(Settings.model_validate({"store": limits}), create=True) as engine:
+        for run in (lambda: command.run(Context(engine), {}), lambda: command.run_trusted(Context(engine))):
+            with pytest.raises(
+                StoreUnusableError, match=r"command greedy: .* 100 MB of memory \(store.memory_limit_mb\)"
+            ):
+                run()
 
 
 def accepted(store: Store, sent: SpanBatch) -> Receipt:
