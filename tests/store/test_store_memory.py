@@ -88,11 +88,11 @@ def test_a_command_that_needs_too_much_memory_names_the_settings(tmp_path: Path)
     command = Command(name="greedy", role="query", function=greedy)
 
     with Engine(Settings.model_validate({"store": limits}), create=True) as engine:
-        for run in (lambda: command.run(Context(engine), {}), lambda: command.run_trusted(Context(engine))):
-            with pytest.raises(
-                StoreUnusableError, match=r"command greedy: .* 100 MB of memory \(store.memory_limit_mb\)"
-            ):
-                run()
+        message = r"command greedy: .* 100 MB of memory \(store.memory_limit_mb\)"
+        with pytest.raises(StoreUnusableError, match=message):
+            command.run(Context(engine), {})
+        with pytest.raises(StoreUnusableError, match=message):
+            command.run_trusted(Context(engine))
 
 
 def accepted(store: Store, sent: SpanBatch) -> Receipt:
