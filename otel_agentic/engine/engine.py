@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from otel_agentic.stats import Estimator
 
 #: An acknowledgement after this time is late, seconds.
-_LATE_S: Final = 0.1
+_LATE_S: Final = 0.05
 #: The share is updated at this interval, seconds: a change must take effect before the next one.
 _UPDATE_S: Final = 0.25
 #: Background work never stops completely, so that nothing waits for it forever.
