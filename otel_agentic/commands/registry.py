@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
-from otel_agentic.errors import StoreUnusableError, UsageError
+from otel_agentic.errors import UsageError
 from otel_agentic.results import to_json
 
 if TYPE_CHECKING:
@@ -164,18 +164,10 @@ class Command:
             ) from error
 
 
-@contextmanager
-def _out_of_memory_explained(name: str, context: Context) -> Iterator[None]:
-    import duckdb  # noqa: PLC0415 — a command has loaded it; --help does not
+def _out_of_memory_explained(name: str, context: Context) -> AbstractContextManager[None]:
+    from otel_agentic.store.connection import out_of_memory_explained  # noqa: PLC0415 — DuckDB is not needed for --help
 
-    try:
-        yield
-    except duckdb.OutOfMemoryException as error:
-        limit_mb = context.engine.settings.store.memory_limit_mb
-        raise StoreUnusableError(
-            f"command {name}: its queries need more than {limit_mb} MB of memory (store.memory_limit_mb) or of disk for what "
-            "does not fit (store.temp_limit_mb): raise these limits, or select fewer conversations"
-        ) from error
+    return out_of_memory_explained(f"command {name}", context.engine.settings.store)
 
 
 _COMMANDS: Final[dict[str, Command]] = {}

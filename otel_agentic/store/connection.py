@@ -140,6 +140,19 @@ def _threads(memory_limit_mb: int) -> int:
     return max(1, min(memory_limit_mb // _THREAD_MB, os.cpu_count() or 1))
 
 
+@contextmanager
+def out_of_memory_explained(subject: str, settings: Limits) -> Iterator[None]:
+    """Raise a `StoreUnusableError` that names the settings if the queries of a subject need too much memory."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise StoreUnusableError(
+            f"{subject}: its queries need more than {settings.memory_limit_mb} MB of memory (store.memory_limit_mb), or more than "
+            f"{settings.temp_limit_mb} MB of disk for what does not fit (store.temp_limit_mb): raise these limits, or select "
+            "fewer conversations"
+        ) from error
+
+
 def error_summary(error: BaseException) -> str:
     """Return the first line of an error for logs; only its class if DuckDB may quote stored values in the message.
 
