@@ -307,7 +307,7 @@ SLOWLY: Final = """
 import sys
 from pathlib import Path
 from otel_agentic.config import ConversationSettings, StoreSettings
-
+from otel_agentic.dialects import Reader
 from otel_agentic.store import Store
 from otel_agentic.store.maintenance.migrations import Migration, all_migrations
 
