@@ -526,7 +526,7 @@ def _is_age(text: str | None) -> bool:
 def _workers(executor: str | None, workers: int | None) -> int | None:
     if executor is None:
         return None
-    from otel_agentic.engine.workers import processors  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.store.connection import processors  # noqa: PLC0415 — not needed for --help
 
     return workers or processors()
 

@@ -132,7 +132,7 @@ class Command:
         grouped = self.grouped(arguments)
         objects = {name: kind(**grouped[name]) for name, kind in self._dataclasses.items()}
         with _out_of_memory_explained(self.name, context):
-            return json_of(self.function(context, **grouped | objects))
+            return json_of(self._explained(context, self.function(context, **grouped | objects)))
 
     @cached_property
     def _dataclasses(self) -> dict[str, Any]:
@@ -155,13 +155,22 @@ class Command:
         """
         try:
             with _out_of_memory_explained(self.name, context):
-                return self._checked(context, **self.grouped(arguments))
+                return self._explained(context, self._checked(context, **self.grouped(arguments)))
         except ValidationError as error:
             first = error.errors()[0]
             location = ".".join(str(part) for part in first["loc"] if part not in self._dataclasses)
             raise UsageError(
                 f"command {self.name}, argument {location}: {first['msg']}, got {first.get('input')!r}"
             ) from error
+
+    def _explained(self, context: Context, result: Any) -> Any:
+        """Return the result; an iterator, whose queries run later, raises the same errors as the command."""
+        return _iterate(self.name, context, result) if inspect.isgenerator(result) else result
+
+
+def _iterate(name: str, context: Context, results: Iterator[Any]) -> Iterator[Any]:
+    with _out_of_memory_explained(name, context):
+        yield from results
 
 
 def _out_of_memory_explained(name: str, context: Context) -> AbstractContextManager[None]:

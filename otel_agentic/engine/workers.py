@@ -26,6 +26,7 @@ from otel_agentic.evaluators.base import asks, is_plain
 from otel_agentic.evaluators.criteria import MetricCriteria
 from otel_agentic.evaluators.registry import all_evaluators
 from otel_agentic.judges.registry import judge_named
+from otel_agentic.store.connection import processors
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -208,11 +209,6 @@ def open_workers(settings: Settings, count: int | None) -> Iterator[WorkerPool |
         return
     with WorkerPool(settings, count) as pool:
         yield pool
-
-
-def processors() -> int:
-    """Return the number of processors available to this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def collector_workers(settings: Settings) -> WorkerPool | None:

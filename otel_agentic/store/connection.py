@@ -137,7 +137,12 @@ def open_database(
 
 
 def _threads(memory_limit_mb: int) -> int:
-    return max(1, min(memory_limit_mb // _THREAD_MB, os.cpu_count() or 1))
+    return max(1, min(memory_limit_mb // _THREAD_MB, processors()))
+
+
+def processors() -> int:
+    """Return the number of processors available to this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

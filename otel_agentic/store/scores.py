@@ -155,24 +155,6 @@ def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str 
     return {(environment, conversation_id) for environment, conversation_id in rows}
 
 
-def save_scores(
-    con: DuckDBPyConnection,
-    evaluation_id: str,
-    scored: Sequence[Scored],
-    now_ns: int,
-    *,
-    evaluation: str = DEFAULT,
-    criteria: str = "",
-    core: bool = True,
-) -> None:
-    """Write scores under an evaluation, superseding older scores of the conversations under the same evaluation name.
-
-    Scores under the default evaluation also replace the results of these conversations; `criteria` are the deciding ones.
-    Without `core`, only the scores of evaluators are written, and the conversations keep their own.
-    """
-    NewScores(con, evaluation_id, scored, now_ns, evaluation=evaluation, criteria=criteria, core=core).save(con)
-
-
 class NewScores:
     """Scores of conversations and of evaluators as rows of all tables, converted before the transaction that saves them."""
 
@@ -187,7 +169,11 @@ class NewScores:
         criteria: str = "",
         core: bool = True,
     ) -> None:
-        """Convert scores; see `save_scores`."""
+        """Convert scores under an evaluation.
+
+        Scores under the default evaluation also replace the results of their conversations; `criteria` are the deciding
+        ones. Without `core`, only the scores of evaluators are written, and the conversations keep their own.
+        """
         self._evaluation_id, self._evaluation, self._criteria = evaluation_id, evaluation, criteria
         self._now_ns, self._core, self._scored = now_ns, core, scored
         self._measured = [item for scored_item in scored for item in scored_item.metrics]
@@ -210,7 +196,10 @@ class NewScores:
         return [item.conversation.key for item in self._scored]
 
     def save(self, con: DuckDBPyConnection) -> None:
-        """Write the scores; see `save_scores`. The connection is in a transaction."""
+        """Write the scores, superseding older ones of the conversations under the same evaluation name.
+
+        The connection is in a transaction.
+        """
         if not self._scored:
             return
         if restated := [item for item in self._measured if item.restated]:

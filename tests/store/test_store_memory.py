@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator  # noqa: TC003 — pydantic reads the annotations of commands
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -14,12 +15,14 @@ from otel_agentic.commands.registry import Command, Context
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import StoreUnusableError
+from otel_agentic.store.connection import processors
 from otel_agentic.store.table import rows_with
 from otel_agentic.testing import batch, span
 from tests.store.store_queries import value
 from tests.store.test_store_reopening import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from otel_agentic.spans.model import Receipt, SpanBatch
@@ -65,11 +68,11 @@ def test_a_write_that_finds_no_memory_is_tried_again_and_loses_nothing(
     assert {"InterruptException", "OutOfMemoryException"} >= set(errors)
 
 
-@pytest.mark.parametrize(("memory_limit_mb", "threads"), [(100, 1), (256, 1), (512, 2), (1 << 20, os.cpu_count())])
+@pytest.mark.parametrize(("memory_limit_mb", "threads"), [(100, 1), (256, 1), (512, 2), (1 << 20, processors())])
 def test_a_query_has_a_thread_for_each_256_mb(open_store: OpenStore, memory_limit_mb: int, threads: int) -> None:
     store = open_store(memory_limit_mb=memory_limit_mb)
 
-    assert value(store, "SELECT current_setting('threads')") == min(threads, os.cpu_count() or 1)
+    assert value(store, "SELECT current_setting('threads')") == min(threads, processors())
 
 
 def test_a_query_on_arrays_that_needs_too_much_memory_fails_for_this_reason(open_store: OpenStore) -> None:
@@ -79,20 +82,29 @@ def test_a_query_on_arrays_that_needs_too_much_memory_fails_for_this_reason(open
         rows_with(con, {"number": range(100)}, f"{GREEDY}, requested")
 
 
-def test_a_command_that_needs_too_much_memory_names_the_settings(tmp_path: Path) -> None:
-    def greedy(context: Context) -> None:
-        with context.engine.store.read() as con:
-            con.execute(GREEDY)
+def greedy(context: Context) -> None:
+    with context.engine.store.read() as con:
+        con.execute(GREEDY)
 
+
+def greedy_results(context: Context) -> Iterator[int]:
+    yield 1
+    greedy(context)
+
+
+@pytest.mark.parametrize("function", [greedy, greedy_results])
+def test_a_command_that_needs_too_much_memory_names_the_settings(
+    tmp_path: Path, function: Callable[[Context], Iterator[int] | None]
+) -> None:
     limits = {"db": tmp_path / "t.duckdb", "memory_limit_mb": 100, "temp_limit_mb": 1}
-    command = Command(name="greedy", role="query", function=greedy)
+    command = Command(name="greedy", role="query", function=function)
 
     with Engine(Settings.model_validate({"store": limits}), create=True) as engine:
         message = r"command greedy: .* 100 MB of memory \(store.memory_limit_mb\)"
         with pytest.raises(StoreUnusableError, match=message):
-            command.run(Context(engine), {})
+            list(command.run(Context(engine), {}))
         with pytest.raises(StoreUnusableError, match=message):
-            command.run_trusted(Context(engine))
+            list(command.run_trusted(Context(engine)))
 
 
 def accepted(store: Store, sent: SpanBatch) -> Receipt:

@@ -12,7 +12,7 @@ import pytest
 
 from otel_agentic.evaluators.layers import StateChange
 from otel_agentic.store.conversations import Built, save_conversations
-from otel_agentic.store.scores import save_evaluations, save_scores
+from otel_agentic.store.scores import NewScores, save_evaluations
 from otel_agentic.store.table import Scored
 from otel_agentic.store.truth import save_cases
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
@@ -107,7 +107,7 @@ def save(store: Store, cases: list[dict[str, Any]], about: list[Subject]) -> Non
             con, [Built(conversation=item.conversation, ambiguous_link=False) for item in about], NOON_NS
         )
         save_evaluations(con, [EVALUATION], NOON_NS)
-        save_scores(con, EVALUATION.evaluation_id, scored, NOON_NS)
+        NewScores(con, EVALUATION.evaluation_id, scored, NOON_NS).save(con)
 
     store.write(write)
 
