@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator  # noqa: TC003 — pydantic reads the annotations of commands
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import duckdb
