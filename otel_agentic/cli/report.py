@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,12 +18,23 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
+from otel_agentic.cli.render.open_conversations import (
+    open_conversations_of,
+    open_option,
+    print_open,
+    refuse_open,
+    say_empty,
+    say_open,
+)
 from otel_agentic.cli.render.report_notes import period
 from otel_agentic.cli.render.report_tables import print_markdown, print_report
-from otel_agentic.cli.render.terminal import print_json, print_text
+from otel_agentic.cli.render.terminal import console, print_json, print_text
 from otel_agentic.errors import UsageError
 from otel_agentic.results.charts import Charts, ConversationOutcomes
 from otel_agentic.results.reports import Report
+
+if TYPE_CHECKING:
+    from otel_agentic.results.conversations import OpenConversations
 
 _KIB: Final = 1024
 
@@ -127,6 +138,7 @@ def _need(module: str, option: str) -> None:
     help='What counts as a success: correct, tools, state, "agentest.helpfulness >= 4", a profile such as traffic; '
     'joined by " and ", all have to pass.',
 )
+@open_option
 @output_option("table", "json", "markdown", "html", note="; html is a page with charts")
 @click.option(
     "-o",
@@ -140,6 +152,7 @@ def report(
     selection: Selection,
     k: str | None,
     metrics: str | None,
+    show_open: bool,
     output: str,
     out: Path | None,
     plot: bool,
@@ -152,6 +165,8 @@ def report(
     names = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     request = {**selection.arguments, **options, "k": numbers_of(k, "-k")}
     check_output(output, out, plot=plot)
+    if show_open:
+        refuse_open(output)
     with target.open() as client:
         result = client.get(Report, "report", metrics=names, **request)
         charts = client.get(Charts, "report_pictures", **request) if plot or output == "html" else None
@@ -160,6 +175,7 @@ def report(
             if output in {"html", "markdown"}
             else None
         )
+        open_conversations = open_conversations_of(client, selection, scored=show_open) if output == "table" else None
     about = period(options["window"], selection.since, selection.until)
     if result.evaluation != "default":
         about = f"evaluation {result.evaluation}; {about}"
@@ -171,5 +187,17 @@ def report(
         print_markdown(result, conversations, about)
     else:
         print_report(result, about)
+    if open_conversations is not None:
+        _print_open(open_conversations, selection, show_open=show_open, is_empty=not result.groups)
     if plot and charts is not None:
         print_curves(charts)
+
+
+def _print_open(result: OpenConversations, selection: Selection, *, show_open: bool, is_empty: bool) -> None:
+    """Print open conversations below a report, or why there is nothing to report."""
+    if show_open:
+        print_open(console(), result)
+    elif is_empty:
+        say_empty(console(), result, selection.agent)
+    else:
+        say_open(console(), result)

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
+from otel_agentic.cli.render.open_conversations import (
+    open_conversations_of,
+    open_option,
+    print_open_faults,
+    refuse_open,
+    say_empty,
+)
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
@@ -213,6 +220,7 @@ def tools() -> None:
     metavar="N",
     help="Show the newest example of row N: expected and actual call side by side.",
 )
+@open_option
 @output_option("table", "json", "csv")
 def failing(
     target: Target,
@@ -223,6 +231,7 @@ def failing(
     parameter: str | None,
     by: str | None,
     show: int | None,
+    show_open: bool,
     output: str,
 ) -> None:
     """List the faults of tools, with their counts, first occurrence, versions and an example.
@@ -235,11 +244,14 @@ def failing(
     wrong values, the versions with their counts, an explanation, the span.
     """
     only = {"tool": tool, "dimension": dimension, "fault": fault, "parameter": parameter}
+    if show_open:
+        refuse_open(output)
     by = by or ("problem" if output == "table" else "version")
     with target.open() as client:
         result: FailingTools | FailingTool = client.get(
             _RESULT, "tools_failing", **selection.arguments, **only, show=show, by=by, counted=True
         )
+        open_conversations = open_conversations_of(client, selection, scored=show_open) if output == "table" else None
     rows = [result] if isinstance(result, FailingTool) else result.rows
     if output == "json":
         print_json(to_json(result if isinstance(result, FailingTool) else rows))
@@ -252,6 +264,12 @@ def failing(
     else:
         say_evaluation(console(), result.evaluation)
         _print(console(), result, filtered=any(only.values()))
+    if open_conversations is None:
+        return
+    if show_open:
+        print_open_faults(console(), open_conversations)
+    elif not rows and isinstance(result, FailingTools) and not result.conversations:
+        say_empty(console(), open_conversations, selection.agent)
 
 
 def _print(out: Console, result: FailingTools, *, filtered: bool) -> None:

@@ -397,9 +397,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.3g}"
 
 
-NOTHING_FOUND: Final = (
-    "no closed conversations in this selection; `otel-agentic conversations list` shows what there is"
-)
+NOTHING_FOUND: Final = "no closed conversations in this selection"
 #: The summary omits utilization, which has no default weight; `tools` and `conversations show` include it.
 _DIMENSIONS: Final = ("selection", "parameters", "sequence")
 _TOOLS_TITLE: Final = "Tool correctness: mean score (conversations)"
