@@ -377,7 +377,7 @@ def list_(
         rows = client.get(
             list[ConversationRow], "conversations_list", **selection.arguments, outcome=outcome, limit=limit
         )
-        open_conversations = open_conversations_of(client, selection, scored=show_open)
+        open_conversations = open_conversations_of(client, selection, scored=show_open, is_empty=not rows)
     if output == "json":
         print_json(open_conversations.conversations if show_open else rows)
         return

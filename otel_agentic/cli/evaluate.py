@@ -456,7 +456,7 @@ def evaluate(
         require_no_files(client, evaluators)
         done = client.get(EvaluationRun, "evaluate", **arguments)
         is_empty = not (done.scored or done.unchanged or done.stopped) and output != "json" and not quiet
-        open_conversations = open_conversations_of(client, selection) if is_empty else None
+        open_conversations = open_conversations_of(client, selection, is_empty=True) if is_empty else None
     print_result(done, output, _print_result, quiet=quiet)
     if open_conversations is not None and (open_conversations.open or not open_conversations.others):
         say_empty(console(), open_conversations, selection.agent)

@@ -112,7 +112,7 @@ def print_group(out: Console, group: FailureGroup) -> None:
 def _columns(*, several: bool) -> list[Column]:
     return [
         Column(name="#", right=True),
-        Column(name="severity", unfolded=True),
+        Column(name="severity", unfolded=True, spare=6),
         *(text("agent") if several else []),
         Column(name="root cause", least=28),
         *numbers("conversations"),
@@ -309,7 +309,7 @@ def failures(
         require_own_file(client, "failures", judge)
         command = "failures_merged" if merge else "failures"
         report = client.get(FailureReport, command, **selection.arguments, severity=severity, limit=most)
-        open_conversations = None if report.conversations else open_conversations_of(client, selection)
+        open_conversations = None if report.conversations else open_conversations_of(client, selection, is_empty=True)
     if show is not None:
         _print_selected(report, show, output)
     elif output == "json":

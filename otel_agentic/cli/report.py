@@ -28,12 +28,15 @@ from otel_agentic.cli.render.open_conversations import (
 )
 from otel_agentic.cli.render.report_notes import period
 from otel_agentic.cli.render.report_tables import print_markdown, print_report
+from otel_agentic.cli.render.summary import MOST_FAILURES, print_summary
 from otel_agentic.cli.render.terminal import console, print_json, print_text
 from otel_agentic.errors import UsageError
 from otel_agentic.results.charts import Charts, ConversationOutcomes
+from otel_agentic.results.failures import FailureReport
 from otel_agentic.results.reports import Report
 
 if TYPE_CHECKING:
+    from otel_agentic.commands import Client
     from otel_agentic.results.conversations import OpenConversations
 
 _KIB: Final = 1024
@@ -138,6 +141,7 @@ def _need(module: str, option: str) -> None:
     help='What counts as a success: correct, tools, state, "agentest.helpfulness >= 4", a profile such as traffic; '
     'joined by " and ", all have to pass.',
 )
+@click.option("--details", is_flag=True, help="Print every estimate, tool score, metric and note.")
 @open_option
 @output_option("table", "json", "markdown", "html", note="; html is a page with charts")
 @click.option(
@@ -152,6 +156,7 @@ def report(
     selection: Selection,
     k: str | None,
     metrics: str | None,
+    details: bool,
     show_open: bool,
     output: str,
     out: Path | None,
@@ -168,14 +173,20 @@ def report(
     if show_open:
         refuse_open(output)
     with target.open() as client:
-        result = client.get(Report, "report", metrics=names, **request)
+        brief = output == "table" and not details
+        result = client.get(Report, "report", metrics=[] if brief and names is None else names, **request)
+        failures = failures_of(client, selection) if brief and options["window"] is None else None
         charts = client.get(Charts, "report_pictures", **request) if plot or output == "html" else None
         conversations = (
             client.get(ConversationOutcomes, "report_conversations", **request)
             if output in {"html", "markdown"}
             else None
         )
-        open_conversations = open_conversations_of(client, selection, scored=show_open) if output == "table" else None
+        open_conversations = (
+            open_conversations_of(client, selection, scored=show_open, is_empty=not result.groups)
+            if output == "table"
+            else None
+        )
     about = period(options["window"], selection.since, selection.until)
     if result.evaluation != "default":
         about = f"evaluation {result.evaluation}; {about}"
@@ -185,12 +196,19 @@ def report(
         write_page(result, charts, conversations, about, out)
     elif output == "markdown" and conversations is not None:
         print_markdown(result, conversations, about)
-    else:
+    elif details:
         print_report(result, about)
+    else:
+        print_summary(result, failures, about, target.options)
     if open_conversations is not None:
         _print_open(open_conversations, selection, show_open=show_open, is_empty=not result.groups)
     if plot and charts is not None:
         print_curves(charts)
+
+
+def failures_of(client: Client, selection: Selection) -> FailureReport:
+    """Return the failures of a selection, worst first, as many as a summary shows."""
+    return client.get(FailureReport, "failures", **selection.arguments, limit=MOST_FAILURES)
 
 
 def _print_open(result: OpenConversations, selection: Selection, *, show_open: bool, is_empty: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.options import (
+    Target,
     cases_option,
     config_option,
     db_option,
@@ -18,7 +19,7 @@ from otel_agentic.cli.options import (
     settings_of,
     texts_of,
 )
-from otel_agentic.cli.render.report_tables import print_report
+from otel_agentic.cli.render.summary import MOST_FAILURES, print_summary
 from otel_agentic.cli.render.terminal import console, say
 from otel_agentic.cli.render.text import plural, short
 from otel_agentic.errors import BadInputError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import Settings
     from otel_agentic.live.attempts import Attempt, AttemptResult, AttemptRunner, Protocol
+    from otel_agentic.results.failures import FailureReport
     from otel_agentic.results.reports import Report
     from otel_agentic.scoring import ConversationScore
 
@@ -80,9 +82,10 @@ def run(
     settings = settings_of(config_file, db, scoring=present(judge=judge))
     refuse_live(settings, " with OTEL_EXPORTER_OTLP_ENDPOINT instead of `run`")
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
-    exit_code, report = _run(settings, truth, command, k=k, timeout_s=timeout_s, protocol=protocol)
-    print_report(report, "this run")
-    say(console(), f"stored in {settings.store.db}; all runs: otel-agentic report --db {settings.store.db}")
+    exit_code, report, failures = _run(settings, truth, command, k=k, timeout_s=timeout_s, protocol=protocol)
+    print_summary(
+        report, failures, "this run", Target(db=settings.store.db, server=None, config_file=config_file).options
+    )
     return exit_code
 
 
@@ -94,8 +97,8 @@ def _run(
     k: int | None,
     timeout_s: float | None,
     protocol: Protocol,
-) -> tuple[int, Report]:
-    """Run all attempts and return the exit code and the report of their conversations."""
+) -> tuple[int, Report, FailureReport]:
+    """Run all attempts and return the exit code, and the report and the failures of their conversations."""
     from otel_agentic.commands.registry import Commands  # noqa: PLC0415 — not needed for --help
     from otel_agentic.live.attempts import attempts_of, running_attempts  # noqa: PLC0415 — same
 
@@ -106,7 +109,9 @@ def _run(
         since_ns = engine.clock()
         attempts = attempts_of(tuple(engine.runner.truth().index), k)
         exit_code = _follow(runner, attempts)
-        return exit_code, commands.run("report", {"since_ns": since_ns, "by": ["version"], "metrics": []})
+        report = commands.run("report", {"since_ns": since_ns, "by": ["version"], "metrics": []})
+        failures = commands.run("failures", {"since_ns": since_ns, "limit": MOST_FAILURES})
+        return exit_code, report, failures
 
 
 def _follow(runner: AttemptRunner, attempts: Sequence[Attempt]) -> int:

@@ -11,7 +11,7 @@ from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.reports.conversations import by_framework, of_view
 from otel_agentic.results.store import Coverage, Ingested, SpanCounts
 from otel_agentic.spans.model import Receipt
-from otel_agentic.store.queries.conversations import coverage, open_agents
+from otel_agentic.store.queries.conversations import coverage, open_rows
 from otel_agentic.store.table import Selection
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def close_open(engine: Engine, progress: Progress) -> RebuildResult:
     """Rebuild everything that arrived, and close all open conversations, which only a running collector would do."""
     rebuilt = rebuild_pending(engine, progress)
     with engine.store.read() as con:
-        keys = frozenset(open_agents(con, Selection()))
+        keys = frozenset(open_rows(con, Selection()))
     return rebuilt + engine.rebuilder.rebuild(
         AffectedItems(keys=keys, loose_traces=frozenset()), lambda _: "end_of_input"
     )

@@ -331,12 +331,20 @@ def conversations_list(
 
 @command("conversations_open", role="query")
 def conversations_open(
-    context: Context, *, selection: Selection, scored: bool = False, limit: Annotated[int, Field(ge=1)] = 1000
+    context: Context,
+    *,
+    selection: Selection,
+    scored: bool = False,
+    arriving: bool = False,
+    limit: Annotated[int, Field(ge=1)] = 1000,
 ) -> OpenConversations:
-    """Return the open conversations of a selection; with `scored`, the newest of them with their provisional outcomes."""
+    """Return the open conversations of a selection, `scored` the newest of them with their provisional outcomes.
+
+    With `arriving`, also count the traces that are not in a conversation yet, which reads the times of all spans.
+    """
     from otel_agentic.reports.provisional import open_conversations  # noqa: PLC0415 — few commands score conversations
 
-    return open_conversations(context.engine, selection, limit=limit if scored else 0)
+    return open_conversations(context.engine, selection, limit=limit if scored else 0, arriving=arriving)
 
 
 @command("conversations_show", role="query")

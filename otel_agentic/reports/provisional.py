@@ -12,7 +12,7 @@ from otel_agentic.conversations import idle_limit_ns
 from otel_agentic.reports.conversations import iso
 from otel_agentic.results.conversations import OpenConversation, OpenConversations, ProvisionalFault
 from otel_agentic.store import links
-from otel_agentic.store.queries.conversations import open_agents, store_totals
+from otel_agentic.store.queries.conversations import open_rows, store_totals
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
@@ -23,28 +23,30 @@ if TYPE_CHECKING:
 _UNFINISHED = frozenset({"incomplete", "no_conversation_id"})
 
 
-def open_conversations(engine: Engine, selection: Selection, *, limit: int) -> OpenConversations:
-    """Return the open conversations of a selection, the `limit` newest of them with their provisional outcomes."""
+def open_conversations(engine: Engine, selection: Selection, *, limit: int, arriving: bool) -> OpenConversations:
+    """Return the open conversations of a selection, the `limit` newest of them with their provisional outcomes.
+
+    With `arriving`, the traces that are not in a conversation yet are counted.
+    """
     settings = engine.settings.conversations
     with engine.store.read() as con:
-        agents, totals = open_agents(con, selection), store_totals(con)
-        waiting = links.open_conversations(con, engine.clock())
-        pending = len(links.pending_traces(con))
-    closes_ns = {item.key: item.last_ns + idle_limit_ns(settings, has_id=item.has_id) for item in waiting}
-    newest = sorted(agents, key=lambda key: (-closes_ns.get(key, 0), key))[:limit]
+        rows, totals = open_rows(con, selection), store_totals(con)
+        last_ns = links.open_arrivals(con, rows) if rows else {}
+        pending = len(links.pending_traces(con)) if arriving else None
+    closes_ns = {key: last_ns.get(key, 0) + idle_limit_ns(settings, has_id=row["has_id"]) for key, row in rows.items()}
+    newest = sorted(rows, key=lambda key: (-closes_ns[key], key))[:limit]
     scores = engine.runner.provisional_scores(newest) if newest else {}
-    arriving = pending + len(closes_ns.keys() - agents.keys()) if selection.agent is None else 0
     return OpenConversations(
-        open=len(agents),
-        arriving=arriving,
-        first_closes_at=iso(min(closes_ns.values())) if (agents or arriving) and closes_ns else None,
+        open=len(rows),
+        arriving=pending,
+        first_closes_at=iso(min(closes_ns.values())) if rows else None,
         collecting=engine.collecting,
-        others=totals["conversations"] - len(agents),
+        others=totals["conversations"] - len(rows),
         spans=totals["spans"],
         cases=len(engine.runner.truth().index),
         agents=totals["agents"],
         conversations=[
-            _open_conversation(scores[key], *agents[key], closes_ns.get(key, engine.clock()))
+            _open_conversation(scores[key], rows[key]["agent"], rows[key]["agent_version"], closes_ns[key])
             for key in newest
             if key in scores
         ],

@@ -179,8 +179,8 @@ class OpenConversations:
 
     Attributes:
         open: the number of open conversations.
-        arriving: the number of conversations whose spans arrived, but which are not rebuilt yet.
-        first_closes_at: when the first of both closes; None without one.
+        arriving: the number of traces whose spans arrived, but which are not in a conversation yet; None if not requested.
+        first_closes_at: when the first one closes; None without one.
         collecting: whether a collector runs on the store; without one, conversations stay open.
         others: the number of other conversations in the store: closed, or not in the selection.
         spans: the number of spans in the whole store.
@@ -190,7 +190,7 @@ class OpenConversations:
     """
 
     open: int
-    arriving: int
+    arriving: int | None
     first_closes_at: str | None
     collecting: bool
     others: int

@@ -75,7 +75,7 @@ def test_a_collector_names_when_the_first_conversation_closes() -> None:
     with arrive(SCRIPTS[:1], collecting=True) as engine:
         result = Commands(engine).run("conversations_open", {})
 
-    assert (result.open, result.arriving, result.collecting, result.conversations) == (1, 0, True, [])
+    assert (result.open, result.arriving, result.collecting, result.conversations) == (1, None, True, [])
     assert result.first_closes_at == "2026-05-29T12:32:00.000000000Z"  # received at 12:02, idle for half an hour
 
 

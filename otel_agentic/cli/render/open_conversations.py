@@ -26,10 +26,19 @@ _MAX_AGENTS: Final = 5
 _MAX_EXPLANATION: Final = 100
 
 
-def open_conversations_of(client: Client, selection: Selection, *, scored: bool = False) -> OpenConversations:
-    """Return the open conversations of a selection; with `scored`, the newest ones with their provisional outcomes."""
+def open_conversations_of(
+    client: Client, selection: Selection, *, scored: bool = False, is_empty: bool = False
+) -> OpenConversations:
+    """Return the open conversations of a selection.
+
+    Args:
+        client: the store.
+        selection: selects the conversations.
+        scored: whether to compute the provisional outcomes of the newest ones.
+        is_empty: whether the selection has no closed conversation, so that the reason is wanted.
+    """
     arguments = {name: value for name, value in selection.arguments.items() if name != "evaluation"}
-    return client.get(OpenConversations, "conversations_open", **arguments, scored=scored)
+    return client.get(OpenConversations, "conversations_open", **arguments, scored=scored, arriving=scored or is_empty)
 
 
 def refuse_open(output: str) -> None:
@@ -130,7 +139,8 @@ _TITLE: Final = "Open conversations (provisional: in no rate, window or tier)"
 
 
 def _open_lines(result: OpenConversations, hint: str = "; --open shows provisional outcomes") -> Iterator[str]:
-    count = result.open + result.arriving
+    arriving = result.arriving or 0
+    count = result.open + arriving
     if not count:
         return
     still_open = f"{plural(count, 'conversation')} {'is' if count == 1 else 'are'} open"
@@ -140,8 +150,8 @@ def _open_lines(result: OpenConversations, hint: str = "; --open shows provision
             "with `otel-agentic evaluate --close-open`"
         )
         return
-    if result.arriving:
-        still_open += f" ({result.arriving:,} not rebuilt yet: conversations.turn_idle_s after the last span)"
+    if arriving:
+        still_open += f" ({arriving:,} not rebuilt yet: conversations.turn_idle_s after the last span)"
     first = f"; the first closes at {moment(result.first_closes_at)} UTC" if result.first_closes_at else ""
     yield f"{still_open}{first} (conversations.idle_s after the last span){hint}"
 

@@ -441,6 +441,16 @@ def print_report(report: Report, about: str) -> None:
         say(out, note, style="dim")
 
 
+def print_requested_metrics(out: Console, report: Report) -> None:
+    """Print the metrics that were requested by name, with the notes on those that were not computed."""
+    for heading, table in _metrics(report):
+        if heading == METRICS_TITLE and table.rows:
+            click.echo()
+            print_table(out, table.columns, table.rows, heading)
+    for note in metric_notes(report.groups, report.metrics_chosen):
+        say(out, note)
+
+
 def print_markdown(report: Report, conversations: ConversationOutcomes, about: str) -> None:
     """Print a report as Markdown: tables, then the notes as a list. See `print_report`."""
     groups = report.groups

@@ -25,7 +25,8 @@ ORDER BY c.window_time DESC, c.conversation_id
 LIMIT $limit
 """  # noqa: S608 — a constant of our own
 _OPEN: Final = f"""
-SELECT c.environment, c.conversation_id, c.agent, c.agent_version FROM conversations c
+SELECT c.environment, c.conversation_id, c.agent, c.agent_version, c.link_method = 'explicit' AS has_id
+FROM conversations c
 WHERE NOT c.superseded AND c.closed_by IS NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 _TOTALS: Final = """
@@ -104,12 +105,9 @@ ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, 
 """  # noqa: S608 — a constant of our own
 
 
-def open_agents(con: DuckDBPyConnection, selection: Selection) -> dict[Key, tuple[str | None, str | None]]:
-    """Return the agent and its version of each open conversation of a selection."""
-    open_rows = con.execute(_OPEN, bounds(selection)).fetchall()
-    return {
-        (environment, conversation_id): (agent, version) for environment, conversation_id, agent, version in open_rows
-    }
+def open_rows(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Row]:
+    """Return the open conversations of a selection: agent, its version, and whether the spans contain an id."""
+    return {(row["environment"], row["conversation_id"]): row for row in rows(con, _OPEN, bounds(selection))}
 
 
 def store_totals(con: DuckDBPyConnection) -> Row:
