@@ -44,12 +44,12 @@ def test_equal_values_have_no_difference(value: Any) -> None:
 
 @given(JSON, JSON)
 @example([1], [True])
-def test_every_difference_is_found_at_its_path(expected: Any, actual: Any) -> None:
-    found = [*differences(expected, actual)]
+def test_every_difference_is_listed_at_its_path(expected: Any, actual: Any) -> None:
+    result = [*differences(expected, actual)]
 
-    for item in found:
+    for item in result:
         assert (item.expected, item.actual) != (MISSING, MISSING)
-    if not found:
+    if not result:
         assert expected == actual
 
 
