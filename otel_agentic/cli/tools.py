@@ -287,7 +287,7 @@ def _print(out: Console, result: FailingTools, *, filtered: bool) -> None:
 
 
 def _print_row(out: Console, number: int, row: FailingTool, names: Sequence[str], *, several: bool) -> None:
-    """Print a row as lines, for a terminal that is too narrow for the table."""
+    """Print a row as lines, because the terminal is too narrow for the table."""
     subject = " ".join(str(value) for name in names if (value := getattr(row, name)))
     fault = " ".join(filter(None, (row.tool, row.fault, row.parameter, f"({subject})" if subject else "")))
     counts = f"{row.failed:,} failed, {plural(row.faults, 'fault')}, rate {percent(row.rate)}"

@@ -47,14 +47,14 @@ _TITLE: Final = 70
 _EXPLANATION: Final = 160
 
 
-def print_summary(report: Report, failures: FailureReport | None, about: str, options: str) -> None:
+def print_summary(report: Report, failures: FailureReport | None, about: str, options: str | None) -> None:
     """Print a report on one screen.
 
     Args:
         report: the report.
         failures: the failures of the same conversations, worst first; None if they were not requested.
         about: the time range of the report, as text.
-        options: the options that select the store, for commands to continue with.
+        options: the options that select the store, for commands to continue with; None prints no commands.
     """
     out = console()
     groups = report.groups
@@ -71,7 +71,7 @@ def print_summary(report: Report, failures: FailureReport | None, about: str, op
     if failures is not None and failures.groups:
         _print_failures(out, failures, several={group.agent_version for group in groups} > {groups[0].agent_version})
     click.echo()
-    for line in _next_steps(report, failures, options):
+    for line in () if options is None else _next_steps(report, failures, options):
         say(out, line)
 
 

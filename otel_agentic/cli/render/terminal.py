@@ -231,8 +231,8 @@ def _least_of(column: Column, texts: Sequence[str]) -> int:
     natural = max(cell_len(line) for text in (column.name, *texts) for line in text.split("\n"))
     if column.right or column.unfolded:
         return natural
-    word = max((cell_len(word) for text in (column.name, *texts) for word in text.split()), default=0)
-    return min(natural, max(column.least, min(word, _LONGEST_WORD)))
+    longest = max((cell_len(part) for text in (column.name, *texts) for part in text.split()), default=0)
+    return min(natural, max(column.least, min(longest, _LONGEST_WORD)))
 
 
 def _total(widths: Sequence[int]) -> int:

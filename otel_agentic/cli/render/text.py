@@ -91,10 +91,10 @@ def difference_text(expected: Any, actual: Any, limit: int = 40) -> str:
     >>> difference_text([{"to": "HAT033"}], [{"to": "HAT212"}]), difference_text(3, "3"), difference_text({"a": 1}, {})
     ('[0].to: HAT212 ≠ HAT033', '"3" ≠ 3', '{} ≠ {"a":1}')
     """
-    found = next(differences(expected, actual), None)
-    if found is None:
+    first = next(differences(expected, actual), None)
+    if first is None:
         return " ".join(safe(actual).split())
-    sides = (found.expected, found.actual)
+    sides = (first.expected, first.actual)
     documents = [NOTHING if side is MISSING else printable(compact(side)) for side in sides]
     texts = [
         " ".join(safe(side).split()) if isinstance(side, str) else document
@@ -103,7 +103,7 @@ def difference_text(expected: Any, actual: Any, limit: int = 40) -> str:
     if texts[0] == texts[1]:
         texts = documents
     expected_text, actual_text = around(texts[0], texts[1], limit)
-    path = f"{printable(found.path)}: " if found.path else ""
+    path = f"{printable(first.path)}: " if first.path else ""
     return f"{path}{actual_text} ≠ {expected_text}"
 
 
