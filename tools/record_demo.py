@@ -24,7 +24,7 @@ class _Receiver(ThreadingHTTPServer):
         self.request = ExportTraceServiceRequest()
 
     def take(self) -> ExportTraceServiceRequest:
-        """Return what arrived since the last call."""
+        """Return the spans that arrived since the last call."""
         request, self.request = self.request, ExportTraceServiceRequest()
         return request
 

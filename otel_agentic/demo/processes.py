@@ -155,7 +155,7 @@ def wait_until(
         is_true: the condition, checked every 100 ms; it may raise.
         is_alive: whether the process that must fulfil it still runs.
         what: a description of the condition for the error message.
-        log: the log file of that process, for the same.
+        log: the log file of that process.
 
     Raises:
         BackendError: the process ended before.

@@ -81,12 +81,12 @@ class DemoResult:
     telemetry: Telemetry
 
 
-def run_demo(folder: Path, say: Callable[[str], None], *, live: bool = False) -> DemoResult:
+def run_demo(folder: Path, progress: Callable[[str], None], *, live: bool = False) -> DemoResult:
     """Run the demo and return its results; all its processes are stopped.
 
     Args:
         folder: the folder of the DuckDB file, which must not contain one yet.
-        say: receives a line about each stage.
+        progress: receives a line about each stage.
         live: run the real agents, which needs the extra `demo`, instead of their recordings.
 
     Raises:
@@ -96,14 +96,14 @@ def run_demo(folder: Path, say: Callable[[str], None], *, live: bool = False) ->
     if live:
         _require_extra()
     db = folder / DB_NAME
-    say("Starting a collector and a telemetry backend on free ports …")
+    progress("Starting a collector and a telemetry backend on free ports …")
     with (
         _orderly_end(),
         running_backend() as backend,
         running_collector(db, CASES, backend.endpoint) as collector,
         running_agents(collector.server, live=live) as agents,
     ):
-        say(f"{'Running' if live else 'Replaying recordings of'} three real agents over OTLP/HTTP and OTLP/gRPC …")
+        progress(f"{'Running' if live else 'Replaying recordings of'} three real agents over OTLP/HTTP and OTLP/gRPC …")
         sent = _await_scores(collector, agents)
         _send_late(collector, agents, expected=sent.held_back)
         report = collector.client.get(Report, "report", by=["version"], metrics=[])

@@ -302,10 +302,10 @@ def group_notes(groups: Sequence[Group]) -> list[str]:
 def warning_notes(groups: Sequence[Group]) -> list[str]:
     """Return the notes on single groups without which their rates would be misread."""
     notes = [f"{name_of(group, groups)}: {note}" for group in groups if group.n for note in _warnings(group)]
-    judged = [
+    noteworthy = [
         group for group in groups if (judge := group.judge) and (judge.model or judge.others or judge.calibration)
     ]
-    return [*notes, *_one_case_note(groups), *group_judge_notes(judged)]
+    return [*notes, *_one_case_note(groups), *group_judge_notes(noteworthy)]
 
 
 def _warnings(group: Group) -> list[str]:

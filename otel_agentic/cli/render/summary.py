@@ -116,7 +116,7 @@ def _k_of(groups: Sequence[ReportGroup]) -> str:
 
 
 def _tier(group: ReportGroup) -> str:
-    """Return the tier of a group, what is missing for a claim, and what was not evaluated."""
+    """Return the tier of a group, the missing evidence for a claim, and the conversations that were not evaluated."""
     if not group.n:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in group.not_evaluated.items())
         return f"no conversation was evaluated, so there is no number to give: {reasons or 'the group is empty'}"
@@ -173,12 +173,12 @@ def _print_requested(out: Console, report: Report) -> None:
 def _print_failures(out: Console, failures: FailureReport, *, several: bool) -> None:
     """Print the worst causes of failures; with `several` versions, which of them have each."""
     click.echo()
-    shown = failures.groups[:MOST_FAILURES]
-    more = failures.group_count - len(shown)
+    worst = failures.groups[:MOST_FAILURES]
+    more = failures.group_count - len(worst)
     others = f"; {plural(more, 'more cause')}: otel-agentic failures" if more > 0 else ""
     evaluated = plural(failures.scored - failures.not_evaluated, "conversation")
     say(out, f"What fails ({failures.failed:,} of {evaluated}{others})", style="bold")
-    for number, group in enumerate(shown, 1):
+    for number, group in enumerate(worst, 1):
         times = f"{plural(group.conversations, 'conversation')}{_versions(group) if several else ''}"
         say(out, f"{number}. {short(group.title, _TITLE)}: {times}")
         say(out, f"   {short(group.example.explanation, _EXPLANATION)}")
