@@ -1,7 +1,6 @@
 """Write tables into hand-written pages, generated from the data that they list; the text around them stays.
 
-Run it as `python -m tools.table_reference [--check]`. The tables are the checks of docs/conformance.md, the fields of docs/cases.md and
-the inputs of docs/hostile-input.md.
+Run it as `python -m tools.table_reference [--check]`. `TABLES` lists the pages and their tables.
 """
 
 from __future__ import annotations
@@ -14,8 +13,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+import yaml
+
 from collectors.conformance import CHECKS
+from otel_agentic.telemetry import names
+from otel_agentic.telemetry.alerts import rules_text
+from otel_agentic.telemetry.names import series_names
 from tests.hostile.arrivals import ARRIVALS
+from tests.telemetry.attributes import MUST, SOME, SUBJECT
 from tools.generated import ROOT, stale
 
 Table = tuple[Sequence[str], Iterable[Sequence[str]]]
@@ -40,6 +45,38 @@ def inputs() -> Table:
     return ("Input", "Result", "Counted as"), rows
 
 
+def instruments() -> Table:
+    """Return the metrics with their attributes in addition to those of the agent."""
+    return ("metric", "meaning", "kind", "unit", "attributes", "in Prometheus"), [
+        (
+            _code(instrument.name),
+            instrument.description,
+            "state set, 1 or 0"
+            if instrument is names.TIER_STATUS
+            else instrument.kind.removeprefix("observable_").replace("up_down_", "up-down "),
+            _code(instrument.unit),
+            _code(*sorted((MUST[instrument.name] | SOME.get(instrument.name, set())) - SUBJECT - {names.CRITERION})),
+            _code(*series_names(instrument)),
+        )
+        for instrument in names.INSTRUMENTS
+    ]
+
+
+def alerts() -> Table:
+    """Return the alerts of the default settings."""
+    groups = yaml.safe_load(rules_text((), ("1h", "24h", "7d")))["groups"]
+    return ("alert", "severity", "fires after", "meaning"), [
+        (_code(rule["alert"]), rule["labels"]["severity"], rule.get("for", "0m"), rule["annotations"]["description"])
+        for group in groups
+        for rule in group["rules"]
+        if "alert" in rule
+    ]
+
+
+def _code(*texts: str) -> str:
+    return " ".join(f"`{text}`" for text in texts)
+
+
 def fields(model: str) -> Callable[[], Table]:
     """Return a function that returns the fields of a model of the case format."""
 
@@ -54,6 +91,7 @@ def fields(model: str) -> Callable[[], Table]:
 TABLES: Final[Mapping[Path, Mapping[str, Callable[[], Table]]]] = {
     ROOT / "docs" / "conformance.md": {"checks": checks},
     ROOT / "docs" / "hostile-input.md": {"inputs": inputs},
+    ROOT / "docs" / "telemetry.md": {"metrics": instruments, "alerts": alerts},
     ROOT / "docs" / "cases.md": {
         "case": fields("Case"),
         "turn": fields("CaseTurn"),
@@ -64,10 +102,10 @@ TABLES: Final[Mapping[Path, Mapping[str, Callable[[], Table]]]] = {
 
 
 def markdown(table: Table) -> str:
-    """Return a table in Markdown.
+    r"""Return a table in Markdown.
 
     >>> markdown((("a", "b"), [("1", "")]))
-    '| a | b |\\n|---|---|\\n| 1 | |\\n'
+    '| a | b |\n|---|---|\n| 1 | |\n'
     """
     head, rows = table
     lines = [head, *rows]
@@ -84,9 +122,9 @@ def page(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     for name, table in TABLES[path].items():
         begin, end = f"<!-- {name}: written by `make docs` -->\n", f"<!-- end of {name} -->\n"
-        before, found, rest = text.partition(begin)
-        _, ended, after = rest.partition(end)
-        if not (found and ended):
+        before, opening, rest = text.partition(begin)
+        _, closing, after = rest.partition(end)
+        if not (opening and closing):
             raise ValueError(f"{path.relative_to(ROOT)} has no markers of the table {name}")
         text = f"{before}{begin}\n{markdown(table())}\n{end}{after}"
     return text
