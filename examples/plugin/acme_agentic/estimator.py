@@ -7,7 +7,7 @@ from otel_agentic.stats import Attempts, Estimate, Estimates
 
 
 class RuleOfThree:
-    """What may be said when nothing failed: the failure rate is below 3 / n, at a level of 95 %."""
+    """If nothing failed, the failure rate is below 3 / n, at a level of 95 %."""
 
     name = "rule_of_three"
 
@@ -24,6 +24,6 @@ class RuleOfThree:
             estimator=self.name,
             interval_method="rule_of_three",
             level=0.95,
-            pass_at_k={each: Estimate.of((1.0, 1 - (1 - rate) ** each, 1.0) if known else None) for each in k},
-            pass_pow_k={each: Estimate.of((1.0, rate**each, 1.0) if known else None) for each in k},
+            pass_at_k={size: Estimate.of((1.0, 1 - (1 - rate) ** size, 1.0) if known else None) for size in k},
+            pass_pow_k={size: Estimate.of((1.0, rate**size, 1.0) if known else None) for size in k},
         )

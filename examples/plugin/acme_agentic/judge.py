@@ -23,5 +23,5 @@ class Keywords:
         expected = set(question.expected.lower().split())
         if not expected:
             return JudgeFailure(reason="judge_error", message="no word is expected")
-        found = expected & set(question.answer.lower().split())
-        return Verdict(score=len(found) / len(expected), reasoning=f"has {len(found)} of {len(expected)} words")
+        shared = expected & set(question.answer.lower().split())
+        return Verdict(score=len(shared) / len(expected), reasoning=f"has {len(shared)} of {len(expected)} words")
