@@ -58,7 +58,7 @@ def instruments() -> Table:
             _code(*sorted((MUST[instrument.name] | SOME.get(instrument.name, set())) - SUBJECT - {names.CRITERION})),
             _code(*series_names(instrument)),
         )
-        for instrument in names.INSTRUMENTS
+        for instrument in sorted(names.INSTRUMENTS, key=lambda item: not MUST[item.name] >= SUBJECT)
     ]
 
 
