@@ -73,7 +73,7 @@ check-docs: $(PROJECT)
 	$(BIN)/python -m tools.framework_reference --check
 	$(BIN)/python -m tools.metric_reference --check
 	$(BIN)/python -m tools.case_schema --check
-	$(BIN)/python -m tools.conformance_reference --check
+	$(BIN)/python -m tools.table_reference --check
 	$(BIN)/python -m tools.check_docs
 
 bench: $(PROJECT) ## print the ratios that the documentation promises
@@ -88,7 +88,7 @@ docs: $(PROJECT) ## regenerate the reference pages from the code
 	$(BIN)/python -m tools.framework_reference
 	$(BIN)/python -m tools.metric_reference
 	$(BIN)/python -m tools.case_schema
-	$(BIN)/python -m tools.conformance_reference
+	$(BIN)/python -m tools.table_reference
 
 format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix
 	$(BIN)/ruff format

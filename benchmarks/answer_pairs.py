@@ -364,7 +364,7 @@ def mistakes() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the tables of docs/exact-judge.md that use human-judged answers."""
+    """Print the tables of benchmarks/results/exact_judge.md that use human-judged answers."""
     human = JudgedPairs.of(read_pairs(PAIRS))
     right, system = human.right, human.system
     folds = human.group * 7919 % FOLDS

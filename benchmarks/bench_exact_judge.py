@@ -1,4 +1,4 @@
-"""Print how often the judge `exact` agrees with the known labels of answers, by source: the table of docs/exact-judge.md.
+"""Print how often the judge `exact` agrees with the known labels of answers, by source: the tables of benchmarks/results/exact_judge.md.
 
     python -m benchmarks.bench_exact_judge [--examples]
 

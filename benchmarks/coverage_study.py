@@ -1,4 +1,4 @@
-"""Print how often intervals contain the true value: the tables of docs/statistics.md.
+"""Print how often intervals contain the true value: the tables of benchmarks/results/coverage.md.
 
 Without an argument: exact sums over every possible sample; `--quick` skips the bootstrap, which takes most of the time.
 `unequal`: simulation with unequal numbers of attempts per case. `new-case`: the same for pass^3 of a new case.

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
 
 #: (a, b) of the Beta on [0, p0] over which the bets are spread: the fastest of the tested priors over 13 pairs of
-#: promised and true rates; docs/monitoring.md has the table.
+#: promised and true rates; see docs/monitoring.md.
 PRIOR: Final = (3.0, 0.5)
 #: Bounds of an e-value that is reported as a number; beyond them its logarithm is reported.
 LEAST, LARGEST = 1e-300, 1e300

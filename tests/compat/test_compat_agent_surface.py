@@ -48,7 +48,7 @@ def test_a_schema_or_call_on_which_the_pages_fail_is_refused(complaint: Any) -> 
 
 
 class TestFaultsOfAgentSurface:
-    """The smallest example of each fault that `docs/compat.md` lists."""
+    """The smallest example of each fault; `docs/compat.md` lists the most consequential ones."""
 
     def test_one_call_too_early_makes_every_later_call_wrong(self) -> None:
         assert agent_surface.tool_routing_accuracy(["x", "a", "b"], ["a", "b"]) == 0.0

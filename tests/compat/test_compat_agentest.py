@@ -51,7 +51,7 @@ def test_an_unknown_match_mode_is_refused() -> None:
 
 
 class TestFaultsOfAgentest:
-    """The smallest example of each fault that `docs/compat.md` lists."""
+    """The smallest example of each fault; `docs/compat.md` lists the most consequential ones."""
 
     def test_arguments_are_ignored_unless_a_mode_is_named(self) -> None:
         actual = [MadeToolCall(name="pay", args={"amount": 900})]

@@ -73,7 +73,7 @@ def test_weights_that_give_no_score_are_refused(weights: dict[str, float]) -> No
 
 
 class TestFaultsOfFairForge:
-    """The smallest example of each fault that `docs/compat.md` lists."""
+    """The smallest example of each fault; `docs/compat.md` lists the most consequential ones."""
 
     def test_a_repeated_tool_is_compared_with_its_first_call_alone(self) -> None:
         calls = [SEARCH, SEARCH | {"parameters": {"q": "flights", "n": 2}, "step": 2}]

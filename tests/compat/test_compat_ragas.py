@@ -71,7 +71,7 @@ def test_both_answers_are_shown_as_json_in_either_order() -> None:
 
 
 class TestFaultsOfRagas:
-    """The smallest example of each fault that `docs/compat.md` lists."""
+    """The smallest example of each fault; `docs/compat.md` lists the most consequential ones."""
 
     def test_one_extra_call_makes_the_accuracy_0(self) -> None:
         assert tool_call_accuracy([call(q=1), call("log")], [call(q=1)]) == 0.0

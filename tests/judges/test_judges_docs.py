@@ -61,7 +61,9 @@ def test_the_judge_of_ones_own_judges() -> None:
 def test_the_numbers_of_the_corpus_are_those_of_the_file() -> None:
     lines = (Path(__file__).parent / "attacks.jsonl").read_text(encoding="utf-8").splitlines()
     kinds = {json.loads(line)["kind"] for line in lines}
-    assert passage(PAGE, lines=len(lines), kinds=len(kinds)) == snapshot("<lines> attacks of <kinds> kinds are tried")
+    assert passage(PAGE, lines=len(lines), kinds=len(kinds)) == snapshot(
+        "The tests try <lines> attacks of <kinds> kinds"
+    )
 
 
 def test_every_setting_that_is_named_exists() -> None:

@@ -1,10 +1,11 @@
-"""The package of docs/plugins.md, taken from the page, installed for real, and used through the command line."""
+"""The package of docs/plugins.md, installed for real, and used through the command line."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,8 +20,8 @@ from otel_agentic.testing import span
 
 ROOT: Final = Path(__file__).parents[2]
 GUIDE: Final = ROOT / "docs" / "plugins.md"
-_SETTINGS: Final = "# otel-agentic.toml\n"
-_BLOCK: Final = re.compile(r"^```(toml|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PLUGIN: Final = ROOT / "examples" / "plugin"
+_BLOCK: Final = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 _SEND_TO_COLLECTOR: Final = """
 import pathlib, socket, sys
@@ -87,15 +88,9 @@ def acme_spans(path: Path, conversations: int) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where the guide's package is installed."""
-    source, target = tmp_path_factory.mktemp("acme"), tmp_path_factory.mktemp("acme-installed")
-    (source / "acme_agentic").mkdir()
-    (source / "acme_agentic" / "__init__.py").touch()
-    for language, text in _BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
-        if text.startswith(_SETTINGS):
-            continue
-        name = "pyproject.toml" if language == "toml" else text.splitlines()[0].removeprefix("# ")
-        (source / name).write_text(text, encoding="utf-8")
+    """Return where the package is installed."""
+    source, target = tmp_path_factory.mktemp("acme") / "plugin", tmp_path_factory.mktemp("acme-installed")
+    shutil.copytree(PLUGIN, source)
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True)
     return target
@@ -185,9 +180,8 @@ def test_the_collector_of_the_guide_answers_once_its_spans_are_stored(installed:
 
 
 def test_the_settings_of_the_guide_read_a_framework_without_code() -> None:
-    blocks = [text for _, text in _BLOCK.findall(GUIDE.read_text(encoding="utf-8")) if text.startswith(_SETTINGS)]
     given: dict[str, Any] = {}
-    for text in blocks:
+    for text in _BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
         given |= tomllib.loads(text)["dialects"]
     reader = Reader.from_settings(ConversationSettings(), DialectSettings(**given))
     call = {"acme.op": "call", "acme.call": '{"tool": "look_up", "args": {"order": "A1"}, "returned": "Monday"}'}

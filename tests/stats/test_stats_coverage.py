@@ -42,7 +42,9 @@ from otel_agentic.stats import (
     estimate_groups,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "statistics.md"
+RESULTS = ROOT / "benchmarks" / "results" / "coverage.md"
 DRAWS = 100_000
 
 designs = pytest.mark.parametrize("design", DESIGNS, ids=str)
@@ -104,7 +106,7 @@ def test_every_sample_is_there_once_and_its_chances_sum_to_1(design: Design) -> 
 
 @pytest.mark.slow
 def test_the_tables_of_the_page_are_what_the_study_prints() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page = RESULTS.read_text(encoding="utf-8")
     for table in (
         coverage_study.independent_table(),
         coverage_study.success_table(),
@@ -124,7 +126,7 @@ def test_the_example_of_one_attempt_a_case_is_what_the_estimators_give() -> None
 
 @pytest.mark.slow
 def test_the_table_of_the_bootstrap_is_what_the_study_prints_and_it_covers_less_than_the_default() -> None:
-    assert "\n".join(coverage_study.bootstrap_table()) in PAGE.read_text(encoding="utf-8")
+    assert "\n".join(coverage_study.bootstrap_table()) in RESULTS.read_text(encoding="utf-8")
     for design in DESIGNS:
         default = next(estimator for estimator in ESTIMATORS if estimator.name == headline())
         for mean in MEAN_RATES:
@@ -182,14 +184,14 @@ def test_intervals_of_the_grid_are_hardly_wider_than_they_have_to_be() -> None:
 
 @pytest.mark.slow
 def test_the_tables_of_unequal_attempts_are_what_the_study_prints() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page = RESULTS.read_text(encoding="utf-8")
     for table in (coverage_study.unequal_table(), coverage_study.width_table(), coverage_study.unequal_summary()):
         assert "\n".join(table) in page
 
 
 @pytest.mark.slow
 def test_the_table_of_a_new_case_is_what_the_study_prints() -> None:
-    assert "\n".join(coverage_study.new_case_table()) in PAGE.read_text(encoding="utf-8")
+    assert "\n".join(coverage_study.new_case_table()) in RESULTS.read_text(encoding="utf-8")
 
 
 def test_unequal_attempts_are_covered_in_a_few_cells_of_the_grid() -> None:

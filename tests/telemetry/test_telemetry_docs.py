@@ -1,4 +1,4 @@
-"""The page about metrics lists the metrics that the code emits."""
+"""The page about metrics lists the alerts, attributes and series that the code emits."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ import yaml
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.alerts import rules_text
 from otel_agentic.telemetry.names import label_name, series_names
-from tests.telemetry.test_telemetry_collector import MUST, SOME, SUBJECT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
-KINDS = {
-    "counter": "counter",
-    "observable_counter": "counter",
-    "histogram": "histogram",
-    "observable_gauge": "gauge",
-}
 
 
 def rows(first: str) -> list[list[str]]:
@@ -32,24 +25,6 @@ def quoted(cell: str) -> tuple[str, ...]:
 
 
 LABELS = {label_name(value) for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
-METRICS = {quoted(row[0])[0]: row for row in rows("agentic.") if len(row) == 5}
-
-
-def test_every_metric_has_a_row_with_its_unit_kind_and_name_in_prometheus() -> None:
-    assert set(METRICS) == {instrument.name for instrument in names.INSTRUMENTS}
-    for instrument in names.INSTRUMENTS:
-        _, kind, unit, _, series = METRICS[instrument.name]
-        assert (quoted(unit), quoted(series)) == ((instrument.unit,), series_names(instrument))
-        assert kind == KINDS.get(instrument.kind, kind)
-        assert kind in {"counter", "histogram", "gauge", "up-down counter", "state set, 1 or 0"}
-
-
-def test_every_metric_has_the_attributes_that_a_receiver_sees() -> None:
-    for name, (_, _, _, attributes, _) in METRICS.items():
-        assert (name, set(quoted(attributes)) - {names.REASON}) == (
-            name,
-            (MUST[name] | SOME.get(name, set())) - SUBJECT - {names.CRITERION},
-        )
 
 
 def test_every_alert_has_a_row_with_its_severity() -> None:
