@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_agentic.config import ReceiveSettings
-from otel_agentic.errors import OverloadedError, StoreError
+from otel_agentic.errors import OverloadedError, StoreError, UsageError
 from otel_agentic.spans import Limits, Receipt, Resource, Scope, Sink, Span, SpanBatch, SpanEvent, SpanLink
 from otel_agentic.spans.model import OWN_SCOPE, OWN_TELEMETRY, Tally, build_span
 from otel_agentic.spans.sanitize import (
@@ -167,6 +167,11 @@ class AgenticSpanProcessor(SpanProcessor):
     """
 
     def __init__(self, sink: Sink, *, limits: Limits | None = None, queue_spans: int = _QUEUE_SPANS) -> None:
+        if not isinstance(sink, Sink):
+            raise UsageError(
+                f"AgenticSpanProcessor({sink!r}): pass a sink; for a DuckDB file, use the processor of "
+                f"`otel_agentic.open({str(sink)!r}, create=True).span_processor()`"
+            )
         self._sink = sink
         self._reader = SpanReader(limits or Limits.from_settings(ReceiveSettings()))
         self._queue_spans = queue_spans

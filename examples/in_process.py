@@ -15,9 +15,7 @@ from pathlib import Path
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from collectors import AgenticSpanProcessor
-from otel_agentic import Commands, Engine, load_settings
-from otel_agentic.commands.ingest import rebuild_pending
+import otel_agentic
 
 
 def answer(tracer: trace.Tracer, conversation_id: str, query: str) -> str:
@@ -45,21 +43,21 @@ def message(role: str, text: str) -> str:
 
 def main(folder: Path) -> None:
     """Run the agent and show the collected conversations."""
-    with Engine(load_settings(store={"db": folder / "example.duckdb"}), create=True) as engine:
+    with otel_agentic.open(folder / "example.duckdb", create=True) as store:
         provider = TracerProvider()
-        provider.add_span_processor(AgenticSpanProcessor(engine.store))
+        provider.add_span_processor(store.span_processor())
         trace.set_tracer_provider(provider)
         tracer = trace.get_tracer("example")
         answer(tracer, "sums-1", "What is 2 plus 3 ?")
         answer(tracer, "sums-1", "And 40 plus 2 ?")
         provider.shutdown()  # returns when every span is in the file
 
-        rebuild_pending(engine, lambda *_: None)  # spans -> conversations; this is the end of the input
-        conversation = Commands(engine).conversations_show(conversation_id="sums-1")["conversation"]
-    print(f"{conversation['agent_name']}, {conversation['conversation_id']}: {len(conversation['turns'])} turns")
-    for turn in conversation["turns"]:
-        (call,) = turn["tools"]
-        print(f"  {turn['query']} -> {call['name']} {json.dumps(call['arguments'])} -> {turn['answer']}")
+        store.rebuild()  # spans -> conversations; this is the end of the input
+        conversation = store.conversation("sums-1").conversation
+    print(f"{conversation.agent_name}, {conversation.conversation_id}: {len(conversation.turns)} turns")
+    for turn in conversation.turns:
+        (call,) = turn.tools
+        print(f"  {turn.query} -> {call.name} {json.dumps(call.arguments)} -> {turn.answer}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """otel-agentic: how reliable production AI agents are, from their OpenTelemetry spans.
 
+- `open` returns the results of a store: reports, conversations, failing tools, rows of a query.
+- `evaluate` scores conversations in memory, without a store.
+
 `import otel_agentic` loads nothing heavy: each public name is imported when it is first used.
 """
 
@@ -12,6 +15,8 @@ from otel_agentic.lazy_imports import lazy_imports
 if TYPE_CHECKING:
     from otel_agentic.api.evaluate import evaluate as evaluate
     from otel_agentic.api.evaluation import Evaluation as Evaluation
+    from otel_agentic.api.stores import OpenStore as OpenStore
+    from otel_agentic.api.stores import open as open  # noqa: A004 — `otel_agentic.open`
     from otel_agentic.commands.registry import Commands as Commands
     from otel_agentic.config import Settings as Settings
     from otel_agentic.config import load_settings as load_settings
@@ -34,6 +39,7 @@ __all__, __getattr__ = lazy_imports(
     {
         "api.evaluate": "evaluate",
         "api.evaluation": "Evaluation",
+        "api.stores": "OpenStore open",
         "commands.registry": "Commands",
         "config": "Settings load_settings",
         "conversations.model": "Conversation ToolCall Turn",
@@ -47,3 +53,8 @@ __all__, __getattr__ = lazy_imports(
         "truth.model": "Case",
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for completion and `help`."""
+    return __all__

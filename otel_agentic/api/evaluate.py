@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -88,7 +90,7 @@ def evaluate(
     evaluators: EvaluatorLike | Sequence[EvaluatorLike] = (),
     settings: Settings | None = None,
     cache: JudgeCache | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Evaluation:
     """Match conversations to cases, score them, and return scores, rates and faults.
 
@@ -118,7 +120,8 @@ def evaluate(
             "checks.py:name".
         settings: everything else; the arguments above take precedence. None for the defaults and the environment.
         cache: earlier verdicts of judges that call a model, see `MemoryCache`. None to request every verdict again.
-        progress: called with the number of scored conversations and of all conversations.
+        progress: called with the number of scored conversations and of all conversations; True draws a progress bar, False
+            none, None one in a terminal or a notebook.
 
     Raises:
         UsageError: an argument is invalid.
@@ -154,7 +157,8 @@ def evaluate(
         evaluation = ConversationEvaluation(
             judge=active_judge, settings=effective.scoring, active=active, criteria=metric_criteria
         )
-        results = _evaluated(matched, evaluation, _ask(active_judge, cache, budget, tally), progress or _ignore)
+        with _progress_bar(progress) as step:
+            results = _evaluated(matched, evaluation, _ask(active_judge, cache, budget, tally), step)
     finally:
         if active_judge is not judge:  # created by this call, so closed by it
             getattr(active_judge, "close", _ignore)()
@@ -255,6 +259,22 @@ def settings_with(settings: Settings, **sections: Mapping[str, Any]) -> Settings
 
 def _names(metrics: str | Sequence[str] | None) -> Sequence[str] | None:
     return metrics.split(",") if isinstance(metrics, str) else metrics
+
+
+@contextmanager
+def _progress_bar(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None]]:  # noqa: FBT001 — an argument of `evaluate`
+    """Yield the callback for progress; see `evaluate`."""
+    if callable(progress):
+        yield progress
+    elif progress is False or (progress is None and not (sys.stderr.isatty() or "ipykernel" in sys.modules)):
+        yield _ignore
+    else:
+        from rich.console import Console  # noqa: PLC0415 — few callers see a progress bar
+        from rich.progress import Progress  # noqa: PLC0415 — same
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("scoring", total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _ignore(*_: int) -> None:

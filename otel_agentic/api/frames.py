@@ -406,7 +406,7 @@ def to_pandas(columns: Mapping[str, ColumnKind], rows: Sequence[Row]) -> pd.Data
     Raises:
         UsageError: pandas is not installed; the message names the extra.
     """
-    pandas = _module("pandas", "to_pandas")
+    pandas = module("pandas", "to_pandas")
     columns_of_frame = {
         name: pandas.to_datetime([row[name] for row in rows], unit="ns", utc=True)
         if kind == "time"
@@ -425,7 +425,7 @@ def to_arrow(columns: Mapping[str, ColumnKind], rows: Sequence[Row]) -> pa.Table
     Raises:
         UsageError: pyarrow is not installed; the message names the extra.
     """
-    arrow = _module("pyarrow", "to_arrow")
+    arrow = module("pyarrow", "to_arrow")
     types = {
         "text": arrow.string(),
         "int": arrow.int64(),
@@ -446,7 +446,12 @@ def _json(value: Any) -> str | None:
     return None if value is None else orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
-def _module(name: str, method: str) -> Any:
+def module(name: str, method: str) -> Any:
+    """Return a module of the extra `notebook`.
+
+    Raises:
+        UsageError: it is not installed; the message names the method that needs it, and the extra.
+    """
     try:
         return import_module(name)
     except ImportError as error:

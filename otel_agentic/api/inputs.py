@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -301,9 +302,20 @@ class FinishedSpan(Protocol):
 
 
 ALLOWED: Final = (
-    "a Conversation, a record in the shape of a line of `conversations export`, a record or file of Fair Forge or RAGAS, "
-    "finished spans, or the path of a file of exported conversations or of OTLP"
+    "a Conversation, a record in the shape of a line of `conversations export`, a record or file of Fair Forge or RAGAS, a "
+    "record with `input`, `output` and perhaps `expected`, a pandas data frame of records, finished spans, a store, or the "
+    "path of a file of exported conversations, of OTLP or of a store"
 )
+#: Names of fields in rows of other tools, and in those of RAGAS.
+_SYNONYMS: Final = {
+    "input": "user_input",
+    "query": "user_input",
+    "output": "response",
+    "answer": "response",
+    "expected": "reference",
+}
+#: The mark of a DuckDB file, after its checksum.
+_DUCKDB_MARK, _DUCKDB_OFFSET = b"DUCK", 8
 #: A JSON file is OTLP if its first bytes contain one of these keys.
 _SNIFFED_BYTES: Final = 65_536
 _OTLP_KEYS: Final = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
@@ -330,6 +342,8 @@ def read_conversations(conversations: ConversationLike | Iterable[ConversationLi
     is_single = isinstance(
         conversations, str | os.PathLike | Mapping | Conversation | Span | LogRecord | SpanBatch
     ) or not isinstance(conversations, Iterable)
+    if hasattr(conversations, "to_dict") and hasattr(conversations, "columns"):
+        conversations = _frame_records(conversations)
     inputs = cast("Iterable[ConversationLike]", [conversations] if is_single else conversations)
     for index, conversation in enumerate(inputs):
         reader.add(conversation, "conversations" if is_single else f"conversations[{index}]")
@@ -372,10 +386,15 @@ class _InputReader:
             self.spans.add(decode_document(orjson.dumps(dict(record)), limits))
         elif _is_conversation(record) or not record:
             self.conversations.append(conversation_of(record, location))
+        elif {_SYNONYMS.get(name, name) for name in record} >= {"user_input", "response"}:
+            self.foreign.append({_SYNONYMS.get(name, name): value for name, value in record.items()})
         else:
             self.foreign.append(record)
 
     def _add_file(self, path: Path) -> None:
+        if _is_store(path):
+            self._add_store(path)
+            return
         if path.is_dir() or _is_otlp(path):
             self.spans.add_files([path], self.settings)
             return
@@ -384,6 +403,20 @@ class _InputReader:
             self.documents.append(read_file(path))
         else:
             self.conversations += [conversation_of(record, f"{path}:{line}") for line, record in records]
+
+    def _add_store(self, path: Path) -> None:
+        """Add the conversations and the cases of a store, or of the collector that holds it."""
+        from otel_agentic.commands import open_client  # noqa: PLC0415 — few callers pass a store
+
+        store = self.settings.store.model_copy(update={"db": path})
+        client = open_client(self.settings.model_copy(update={"store": store}), server=None)
+        with closing(client):
+            for number, record in enumerate(client.stream("conversations_export"), start=1):
+                self.conversations.append(conversation_of(record, f"{path}:{number}"))
+            with suppress(BadInputError):  # a store may have no cases
+                cases = client.call("truth_export")
+                text = "".join(f"{orjson.dumps(case).decode()}\n" for case in cases)
+                self.documents.append(read_document(str(path), text))
 
     def inputs(self) -> Inputs:
         """Return the content of all inputs."""
@@ -400,6 +433,23 @@ class _InputReader:
             cases=tuple(chain.from_iterable(document.cases for document in self.documents)),
             problems=tuple(self.spans.problems),
         )
+
+
+def _frame_records(frame: Any) -> list[dict[str, Any]]:
+    """Return the rows of a data frame as records without the cells that are missing."""
+    return [
+        {str(name): value for name, value in record.items() if value is not None and value == value}  # noqa: PLR0124 — NaN differs from itself
+        for record in frame.to_dict("records")
+    ]
+
+
+def _is_store(path: Path) -> bool:
+    """Return whether a file is a DuckDB file, by its mark, because a store may have any name."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_DUCKDB_OFFSET + len(_DUCKDB_MARK))[_DUCKDB_OFFSET:] == _DUCKDB_MARK
+    except OSError:
+        return False  # the reader of the file reports the error
 
 
 def _is_conversation(record: Mapping[str, Any]) -> bool:

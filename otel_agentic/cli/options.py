@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -263,20 +262,9 @@ def time_ns(text: str | None, option: str) -> int | None:
     """
     if text is None:
         return None
-    from otel_agentic.windows import parse_width  # noqa: PLC0415 — numpy is not needed for --help
+    from otel_agentic.windows import time_ns as ns_of  # noqa: PLC0415 — numpy is not needed for --help
 
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            age_ns = parse_width(text)
-        except UsageError as error:
-            raise UsageError(
-                f"{option} {text!r}: give a time such as 2026-03-01T12:00:00Z, or an age such as 24h"
-            ) from error
-        return int(datetime.now(UTC).timestamp() * 1e9) - age_ns
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(aware.timestamp()) * 1_000_000_000 + aware.microsecond * 1000
+    return ns_of(text, option)
 
 
 def texts_of(paths: tuple[Path, ...], what: str, file_format: str | None = None) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ class LocalClient(Client):
             return dict(self._query(**arguments))
         from otel_agentic.commands.registry import Commands  # noqa: PLC0415 — DuckDB is not needed to ask a server
 
-        return Commands(self._open_engine(), self._progress).call(name, present(arguments))
+        return Commands(self.opened(), self._progress).call(name, present(arguments))
 
     def stream(self, name: str, /, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
@@ -49,7 +49,8 @@ class LocalClient(Client):
             self._engine.close()
             self._engine = None
 
-    def _open_engine(self) -> Engine:
+    def opened(self) -> Engine:
+        """Return the store of this client, opened."""
         from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — DuckDB is not needed to ask a server
 
         if self._engine is None:
@@ -63,7 +64,7 @@ class LocalClient(Client):
         file = self._settings.store.db
         leftovers = (Path(f"{file.resolve()}.{ending}") for ending in _LEFT_BEHIND)
         if not file.is_file() or any(leftover.exists() for leftover in leftovers):
-            self._open_engine()
+            self.opened()
         self.close()
         return UserQueries().run(
             file,

@@ -28,6 +28,7 @@ from otel_agentic.windows.model import (
     parse_width,
     parse_window,
     parse_windows,
+    time_ns,
     window_ends,
 )
 from otel_agentic.windows.roll import roll
@@ -57,6 +58,7 @@ __all__ = [
     "subject_key",
     "summarise",
     "summarise_all",
+    "time_ns",
     "window_ends",
     "window_table",
 ]

@@ -9,9 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.errors import ConfigError
+from otel_agentic.errors import ConfigError, UsageError
 from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.model import Attempts, CaseCount, CaseKey, Estimates, Tier
@@ -89,6 +90,30 @@ def parse_width(text: str) -> int:
             f"window width {text!r}: give a whole number above 0 and a unit s, m, h or d, e.g. 90s, 15m, 24h, 7d"
         )
     return width_ns
+
+
+def time_ns(text: str, name: str) -> int:
+    """Return a time in ns, from ISO 8601 text (UTC unless it has an offset) or an age such as 24h.
+
+    Args:
+        text: the time.
+        name: the name of the option or argument, for the message.
+
+    Raises:
+        UsageError: the text is neither.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            age_ns = parse_width(text)
+        except UsageError as error:
+            raise UsageError(
+                f"{name} {text!r}: give a time such as 2026-03-01T12:00:00Z, or an age such as 24h"
+            ) from error
+        return int(datetime.now(UTC).timestamp() * 1e9) - age_ns
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(aware.timestamp()) * 1_000_000_000 + aware.microsecond * 1000
 
 
 def widest_ns(windows: Iterable[Window]) -> int:
