@@ -43,7 +43,7 @@ _CURVE_PX: Final = (170, 250)
 _LINES_PX: Final = 170
 _COVERAGE_PX: Final = 22
 _TIER_PX: Final = 14
-_GAP_PX: Final = 18
+_GAP_PX: Final = 24
 #: The largest number of points of a line, and of points that each get a mark.
 _MAX_POINTS: Final = 500
 _MAX_MARKS: Final = 40

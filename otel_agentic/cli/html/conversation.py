@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.difference import Difference, differences
-from otel_agentic.cli.html.filters import paragraph
+from otel_agentic.cli.html.filters import paragraph, words
 from otel_agentic.cli.render.expectations import aligned_turns, counted_calls, pairs_of
 from otel_agentic.cli.render.text import WITHOUT_CASE, moment, safe, short
 
@@ -38,7 +38,6 @@ _STATUSES: Final = {
     "paired": ("as expected", "pass"),
     "excused": ("as expected", "pass"),
     "allowed": ("extra, allowed", "neutral"),
-    "optional": ("optional, not called", "neutral"),
     "missing": ("not called", "fail"),
     "spurious": ("not expected", "fail"),
     "forbidden": ("forbidden", "fail"),
@@ -46,6 +45,14 @@ _STATUSES: Final = {
 }
 _DIFFERS: Final = ("differs", "fail")
 _NOT_SCORED: Final = ("not scored", "neutral")
+#: Faults in a few words; other kinds are named as they are.
+_FAULTS: Final = {
+    "missing": "not called",
+    "spurious": "not expected",
+    "wrong_order": "out of order",
+    "unused_result": "result not used",
+    "errored": "returned an error",
+}
 #: Faults that are visible in the status and the differences of a call.
 _OF_STATUS: Final = frozenset({"missing", "spurious", "forbidden", "wrong_parameters"})
 
@@ -184,7 +191,7 @@ def _chip(fault: ToolFault, anchor: str, anchors: set[str]) -> FaultChip:
     return FaultChip(
         tool=fault.tool_name or "a call",
         parameter=fault.parameter,
-        fault=fault.fault.replace("_", " "),
+        fault=_FAULTS.get(fault.fault, words(fault.fault)),
         difference=found[0] if found else None,
         anchor=turn if fault.turn_index is not None and turn in anchors else anchor,
     )
@@ -263,11 +270,11 @@ def _row(call: ShownCall, pair: CallPair | None, score: ConversationScore | None
 
 
 def _not_called(score: ConversationScore, turn_index: int | None) -> Iterator[CallRow]:
-    """Yield the expected calls of a turn, or of the whole conversation (None), that have no actual call."""
+    """Yield the required calls of a turn, or of the whole conversation (None), that have no actual call."""
+    status, css = _STATUSES["missing"]
     for pair in pairs_of(score, turn_index):
-        record = _expected_record(pair, score) if pair.actual_position is None else None
+        record = _expected_record(pair, score) if pair.status == "missing" else None
         if record is not None:
-            status, css = _STATUSES.get(pair.status, (pair.status, "neutral"))
             yield CallRow(
                 status=status,
                 css=css,

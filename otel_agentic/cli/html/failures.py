@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ToolRows,
     )
     from otel_agentic.results.conversations import ConversationDetails
-    from otel_agentic.results.failures import FailingTool
+    from otel_agentic.results.failures import FailingTool, WrongValue
     from otel_agentic.results.reports import ReportGroup
 
 #: The dimensions of tool correctness, each with the noun of the things that its score is the mean of.
@@ -31,8 +31,12 @@ DIMENSIONS: Final = {"selection": "call", "parameters": "call", "sequence": "cal
 BANDS: Final = ("perfect", "good", "moderate", "poor")
 #: Each table of bands has at most this many groups.
 _MAX_GROUPS: Final = 500
-#: The most frequent wrong values of a parameter.
+#: The number of rows of a table, and of conversations, that are always visible; the others are collapsed.
+FEW_ROWS: Final = 8
+FEW_CONVERSATIONS: Final = 12
+#: The most frequent wrong values of a parameter, and the first differences of each.
 _MAX_VALUES: Final = 3
+_MAX_DIFFERENCES: Final = 2
 
 #: The anchor of each conversation with details, by environment and id.
 Anchors = Mapping[tuple[str, str], str]
@@ -64,9 +68,10 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongValues:
-    """The differences of a wrong value from the expected one, and how often it occurs."""
+    """The first differences of a wrong value from the expected one, the number of others, and how often it occurs."""
 
     differences: Sequence[Difference]
+    more: int
     count: int
 
 
@@ -76,6 +81,8 @@ class FaultRow:
 
     row: FailingTool
     wrong_values: Sequence[WrongValues]
+    #: A sentence about the newest one, for faults without a wrong value.
+    explanation: str | None
     example: ExampleLink
 
 
@@ -117,11 +124,18 @@ def _example(environment: str, conversation_id: str, anchors: Anchors) -> Exampl
 
 
 def _fault_row(row: FailingTool, anchors: Anchors) -> FaultRow:
-    values = [
-        WrongValues(differences=differences(value.expected, value.actual), count=value.count)
-        for value in (row.wrong_values or ())[:_MAX_VALUES]
-    ]
-    return FaultRow(row=row, wrong_values=values, example=_example(row.environment, row.example_conversation, anchors))
+    values = [_wrong_values(value) for value in (row.wrong_values or ())[:_MAX_VALUES]]
+    return FaultRow(
+        row=row,
+        wrong_values=values,
+        explanation=row.example if isinstance(row.example, str) and not values else None,
+        example=_example(row.environment, row.example_conversation, anchors),
+    )
+
+
+def _wrong_values(value: WrongValue) -> WrongValues:
+    found = differences(value.expected, value.actual)
+    return WrongValues(differences=found[:_MAX_DIFFERENCES], more=len(found[_MAX_DIFFERENCES:]), count=value.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ from otel_agentic.results.reports import MetricSummary, Rate, ReportGroup
 
 #: An untrusted name is cut after this many characters; the JSON report contains all of it.
 NAME_LIMIT: Final = 80
+#: The id of a conversation in a table is cut after this many characters, because it is not broken.
+ID_LIMIT: Final = 30
 #: An argument of a tool call is cut after this many characters.
 VALUE_LIMIT: Final = 60
 _NS_PER_S: Final = 1_000_000_000
