@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
@@ -23,7 +24,7 @@ from otel_agentic.cli.options import (
 from otel_agentic.cli.render.report_notes import period
 from otel_agentic.cli.render.report_tables import print_markdown, print_report
 from otel_agentic.cli.render.terminal import print_json, print_text
-from otel_agentic.errors import UsageError
+from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.results.charts import Charts, ConversationOutcomes
 from otel_agentic.results.conversations import ConversationDetails
 from otel_agentic.results.reports import Report
@@ -66,16 +67,13 @@ def failing_conversations(
         *((fault.environment, fault.example_conversation) for fault in charts.failing.rows),
         *((row.environment, row.conversation_id) for row in outcomes.rows if row.outcome == "fail"),
     ]
-    return [
-        client.get(
-            ConversationDetails,
-            "conversations_show",
-            conversation_id=conversation_id,
-            environment=environment,
-            evaluation=evaluation,
-        )
-        for environment, conversation_id in list(dict.fromkeys(keys))[:_MAX_DETAILS]
-    ]
+    found = []
+    for environment, conversation_id in list(dict.fromkeys(keys))[:_MAX_DETAILS]:
+        options = {"conversation_id": conversation_id, "environment": environment, "evaluation": evaluation}
+        # Retention may have removed the conversation of a failure.
+        with suppress(BadInputError):
+            found.append(client.get(ConversationDetails, "conversations_show", **options))
+    return found
 
 
 def write_page(text: str, out: Path | None, *, opens: bool) -> None:

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
         TurnScore,
     )
 
-#: The largest number of turns of a conversation, and of calls of a turn; the conversation says how many more there are.
+#: The largest number of turns of a conversation, of calls of a turn and of arguments of a call.
 MAX_TURNS: Final = 30
 MAX_CALLS: Final = 20
+_MAX_ARGUMENTS: Final = 20
 #: The largest number of characters of a query, an answer, an argument, and a result or an error.
 _QUERY: Final = 500
 _ANSWER: Final = 800
@@ -122,6 +123,7 @@ class Conversation:
     """A conversation with its score."""
 
     anchor: str
+    environment: str
     conversation_id: str
     agent: str
     case_id: str | None
@@ -148,6 +150,7 @@ class Conversation:
         explanation = score.explanation if score else None
         return cls(
             anchor=anchor,
+            environment=conversation.environment,
             conversation_id=conversation.conversation_id,
             agent=" ".join(name for name in (conversation.agent_name, conversation.agent_version) if name),
             case_id=score.case_id if score else None,
@@ -305,7 +308,7 @@ def _arguments(arguments: JsonObject | None, wrong: set[str | None]) -> list[Arg
         return None
     return [
         Argument(name=short(name, _ARGUMENT), value=short(value, _ARGUMENT), differs=name in wrong)
-        for name, value in arguments.items()
+        for name, value in sorted(arguments.items(), key=lambda item: item[0] not in wrong)[:_MAX_ARGUMENTS]
     ]
 
 

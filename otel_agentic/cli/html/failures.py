@@ -38,16 +38,29 @@ FEW_CONVERSATIONS: Final = 12
 _MAX_VALUES: Final = 3
 _MAX_DIFFERENCES: Final = 2
 
+#: The limit on the text of all conversations with details, in characters.
+_MAX_TEXT: Final = 800_000
+
 #: The anchor of each conversation with details, by environment and id.
 Anchors = Mapping[tuple[str, str], str]
 
 
-def conversation_anchors(details: Sequence[ConversationDetails]) -> Anchors:
+def conversations_of(details: Sequence[ConversationDetails]) -> list[Conversation]:
+    """Return the first conversations, up to a limit on the text of all of them, which bounds the size of the page."""
+    conversations: list[Conversation] = []
+    size = 0
+    for number, shown in enumerate(details, 1):
+        conversation = Conversation.of(shown, f"c{number}")
+        size += len(repr(conversation))
+        if size > _MAX_TEXT:
+            break
+        conversations.append(conversation)
+    return conversations
+
+
+def anchors_of(conversations: Sequence[Conversation]) -> Anchors:
     """Return the anchors of conversations; they do not contain the ids, which are untrusted text."""
-    return {
-        (shown.conversation.environment, shown.conversation.conversation_id): f"c{number}"
-        for number, shown in enumerate(details, 1)
-    }
+    return {(shown.environment, shown.conversation_id): shown.anchor for shown in conversations}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,17 +213,11 @@ class ConversationsView:
 
     @classmethod
     def of(
-        cls, outcomes: ConversationOutcomes, details: Sequence[ConversationDetails], anchors: Anchors
+        cls, outcomes: ConversationOutcomes, conversations: Sequence[Conversation], anchors: Anchors
     ) -> ConversationsView:
-        """Return the conversations; those with details are listed by these."""
+        """Return the conversations; those with details are not in the table."""
         rows = [row for row in outcomes.rows if (row.environment, row.conversation_id) not in anchors]
         others = replace(outcomes, rows=rows)
-        conversations = [
-            Conversation.of(
-                shown, anchors[(shown.conversation.environment, shown.conversation.conversation_id)]
-            )
-            for shown in details
-        ]
         return cls(
             details=conversations,
             with_agent=len({conversation.agent for conversation in conversations}) > 1,

@@ -69,24 +69,26 @@ class MetricsTable:
     @property
     def names(self) -> int:
         """The number of metrics, those with the same numbers included."""
-        return len({name for row in self.rows for name in (row.metric.name, *row.same)})
+        return len({name for row in self.rows for name in (shown_name(row.metric), *row.same)})
 
 
 def _merged(metrics: Mapping[int, Sequence[MetricSummary]], groups: Sequence[ReportGroup]) -> list[MetricRow]:
     """Return one row for all metrics whose numbers are the same in every group; the first one names it."""
     numbers: dict[str, list[object]] = {}
+    shown_names: dict[str, str] = {}
     for index, summaries in metrics.items():
         for metric in summaries:
             numbers.setdefault(metric.name, []).append((index, _numbers(metric)))
-    names: dict[str, list[str]] = {}
+            shown_names[metric.name] = shown_name(metric)
+    equal: dict[str, list[str]] = {}
     for name, values in numbers.items():
-        names.setdefault(repr(values), []).append(name)
-    first = {same[0]: same[1:] for same in names.values()}
+        equal.setdefault(repr(values), []).append(name)
+    same = {first: [shown_names[name] for name in others] for first, *others in equal.values()}
     return [
-        MetricRow(group=groups[index], metric=metric, same=first[metric.name])
+        MetricRow(group=groups[index], metric=metric, same=same[metric.name])
         for index, summaries in metrics.items()
         for metric in summaries
-        if metric.name in first
+        if metric.name in same
     ]
 
 

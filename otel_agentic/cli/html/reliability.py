@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.cli.html.charts import Chart, curve_charts, timeline_charts
-from otel_agentic.cli.html.filters import TierStyle, column_name, distinguishing_keys, names, words
+from otel_agentic.cli.html.filters import TierStyle, column_name, distinguishing_keys, names, time_of, words
 from otel_agentic.cli.html.series import Series
 from otel_agentic.cli.render.report_notes import (
     criterion_notes,
@@ -20,8 +20,7 @@ from otel_agentic.cli.render.text import interval, moment
 from otel_agentic.results.reports import ObjectiveStatus, Rate, Report, ReportGroup
 
 if TYPE_CHECKING:
-    from otel_agentic.results.charts import CurveRow, Curves, History, HistoryRow
-    from otel_agentic.results.failures import FailingTool
+    from otel_agentic.results.charts import Charts, CurveRow, Curves, History, HistoryRow
 
 #: The largest number of rows of a table; `--format json` contains all of them.
 ROW_LIMIT: Final = 500
@@ -80,7 +79,7 @@ class Headline:
     fault: WorstFault | None
 
     @classmethod
-    def of(cls, group: ReportGroup, keys: Sequence[str], failing: Sequence[FailingTool]) -> Headline:
+    def of(cls, group: ReportGroup, keys: Sequence[str], charts: Charts) -> Headline:
         """Return the sentence about a group."""
         k, rates = high_k(group), rates_by_k(shown_estimates(group), "pass_pow_k")
         return cls(
@@ -90,20 +89,20 @@ class Headline:
             leaning=group.leaning if group.tier == "insufficient_evidence" else None,
             k=k,
             rate=rates[k],
-            fault=_worst_fault(group, failing),
+            fault=_worst_fault(group, charts),
         )
 
 
-def headlines(groups: Sequence[ReportGroup], failing: Sequence[FailingTool]) -> list[Headline]:
+def headlines(groups: Sequence[ReportGroup], charts: Charts) -> list[Headline]:
     """Return the sentences about the first groups, each with its agent and version."""
     keys = distinguishing_keys(groups, *_WINDOW_KEYS)
-    return [Headline.of(group, keys, failing) for group in groups[:HEADLINES]]
+    return [Headline.of(group, keys, charts) for group in groups[:HEADLINES]]
 
 
-def _worst_fault(group: ReportGroup, failing: Sequence[FailingTool]) -> WorstFault | None:
+def _worst_fault(group: ReportGroup, charts: Charts) -> WorstFault | None:
     rows = [
         row
-        for row in failing
+        for row in charts.failing.rows
         if row.failed
         and all(
             getattr(group, key) in (None, getattr(row, key)) for key in ("agent", "agent_version", "environment", "tool")
@@ -118,18 +117,18 @@ def _worst_fault(group: ReportGroup, failing: Sequence[FailingTool]) -> WorstFau
         problem=_FAULTS.get(worst.fault, words(worst.fault)),
         conversations=worst.conversations,
         total=max(group.n, worst.conversations),
-        since=_since(worst.since or worst.first_seen, worst.last_seen),
+        since=_since(worst.since or worst.first_seen, charts.last_ns),
     )
 
 
-def _since(first: str | None, last: str | None) -> str:
-    """Return when a fault began: the time of the day if it also ended on that day.
+def _since(first: str | None, newest_ns: int | None) -> str:
+    """Return when a fault began: only the time of the day if that is the day of the newest conversation.
 
-    >>> _since("2026-03-02T14:05:09Z", "2026-03-02T15:00:00Z"), _since("2026-03-02T14:05:09Z", "2026-03-04T15:00:00Z")
-    ('14:05', '2026-03-02 14:05')
+    >>> _since("2026-03-02T09:05:09Z", 1_772_452_800_000_000_000), _since("2026-03-01T09:05:09Z", None)
+    ('09:05', '2026-03-01 09:05')
     """
     text = moment(first)
-    return text[11:] if first and last and first[:10] == last[:10] else text
+    return text[11:] if newest_ns is not None and text[:10] == time_of(newest_ns)[:10] else text
 
 
 def high_k(group: ReportGroup) -> str:

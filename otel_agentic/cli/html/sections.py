@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.cli.html.failures import ConversationsView, FailuresView, ToolsView, conversation_anchors
+from otel_agentic.cli.html.failures import ConversationsView, FailuresView, ToolsView, anchors_of, conversations_of
 from otel_agentic.cli.html.filters import distinguishing_keys, time_of
 from otel_agentic.cli.html.metrics import MetricsView
 from otel_agentic.cli.html.reliability import (
@@ -103,7 +103,7 @@ class PageView:
             agent=groups[0].agent if len(agents) == 1 else None,
             agents=len(agents),
             facts=_facts(groups, charts, about),
-            headlines=headlines(groups, charts.failing.rows),
+            headlines=headlines(groups, charts),
             sections=list(_sections(report, charts, outcomes, details)) if groups else [],
         )
 
@@ -113,7 +113,8 @@ def _sections(
 ) -> Iterator[tuple[str, object]]:
     """Yield the name and the content of each section, in order; `sections.html.j2` has a macro for each."""
     groups = report.groups
-    anchors = conversation_anchors(details)
+    conversations = conversations_of(details)
+    anchors = anchors_of(conversations)
     yield "Summary", Summary.of(report)
     if report.comparison:
         yield "Comparison", _comparison(report.comparison)
@@ -121,7 +122,7 @@ def _sections(
         yield "Objectives", Objectives.of(report.objectives)
     yield "Failures", FailuresView.of(charts, anchors)
     if outcomes is not None:
-        yield "Conversations", ConversationsView.of(outcomes, details, anchors)
+        yield "Conversations", ConversationsView.of(outcomes, conversations, anchors)
     if charts.history is not None and charts.history.rows:
         yield "Over time", HistoryView.of(charts.history)
     yield "Curves", CurvesView.of(charts.curves, distinguishing_keys(groups))
