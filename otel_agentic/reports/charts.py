@@ -310,7 +310,8 @@ def _claims(
 def _computed_row(key: GroupKey, points: Sequence[WindowPoint], estimator: str, k: int) -> HistoryRow:
     summaries = [point.summary for point in points]
     at_k, pow_k = (
-        [getattr(summary.estimates[estimator], kind)[k] for summary in summaries] for kind in ("pass_at_k", "pass_pow_k")
+        [getattr(summary.estimates[estimator], kind)[k] for summary in summaries]
+        for kind in ("pass_at_k", "pass_pow_k")
     )
     return HistoryRow(
         agent=key.agent,

@@ -109,7 +109,9 @@ def test_the_summary_says_what_the_json_says(hotel: Path, page: Page) -> None:
 def test_the_page_opens_with_a_sentence_about_each_group(page: Page) -> None:
     opening_text = page.text.partition("All time")[0]
 
-    assert exactly(opening_text) == snapshot('Reliability report Reliability of clerk ○ clerk · 1.0 has insufficient evidence, leaning not ready: pass^3 .400 [.004, .963]. ○ clerk · 1.10 has insufficient evidence, leaning not ready: pass^3 .071 [.000, .368]; book.city is wrong in 3 of 4 conversations since 2026-03-04 12:01 . ○ clerk · 1.9 has insufficient evidence, leaning not ready: pass^3 .200 [.001, .743]; book is not called in 1 of 2 conversations since 2026-03-03 12:01 . ')
+    assert exactly(opening_text) == snapshot(
+        "Reliability report Reliability of clerk ○ clerk · 1.0 has insufficient evidence, leaning not ready: pass^3 .400 [.004, .963]. ○ clerk · 1.10 has insufficient evidence, leaning not ready: pass^3 .071 [.000, .368]; book.city is wrong in 3 of 4 conversations since 2026-03-04 12:01 . ○ clerk · 1.9 has insufficient evidence, leaning not ready: pass^3 .200 [.001, .743]; book is not called in 1 of 2 conversations since 2026-03-03 12:01 . "
+    )
 
 
 def test_each_group_has_curves_and_a_picture_over_time_in_two_widths_where_groups_are_few(
@@ -138,7 +140,7 @@ def test_the_numbers_behind_the_pictures_can_be_read(page: Page) -> None:
 
 def test_tools_stand_in_a_map_with_what_is_wrong_below(page: Page) -> None:
     assert passage(page.text) == snapshot(
-        'with how much it is the mean of tool selection parameters utilization errors book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults 1.00 2 results 1 drop 1 conversation .000 1 call'
+        "with how much it is the mean of tool selection parameters utilization errors book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults 1.00 2 results 1 drop 1 conversation .000 1 call"
     )
     assert passage(page.text) == snapshot("book city 1.10 wrong parameters new parameters")
 
@@ -169,7 +171,7 @@ def test_a_page_is_opened_in_the_browser(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_given: bool
 ) -> None:
     log = tmp_path / "opened"
-    monkeypatch.setenv("BROWSER", f"{sys.executable} -c 'import sys; open(\"{log}\", \"w\").write(sys.argv[1])' %s")
+    monkeypatch.setenv("BROWSER", f'{sys.executable} -c \'import sys; open("{log}", "w").write(sys.argv[1])\' %s')
     monkeypatch.setattr("webbrowser._tryorder", None)  # the browsers are registered once per process
     monkeypatch.setattr("webbrowser._browsers", {})
     out = ["-o", tmp_path / "r.html"] if is_given else []
@@ -189,7 +191,7 @@ def test_without_stored_windows_the_page_has_windows_of_its_own(tmp_path: Path) 
 
     # One conversation a day: a window of a day contains one, or two where windows end between them.
     assert "24h" == history["window"]
-    assert counts == snapshot({'1.0': {(1, 1)}, '1.9': {(1, 0), (1, 1)}, '1.10': {(1, 0), (1, 1)}})
+    assert counts == snapshot({"1.0": {(1, 1)}, "1.9": {(1, 0), (1, 1)}, "1.10": {(1, 0), (1, 1)}})
     assert "Over time" in Page.of(done("report", "--db", db, "--format", "html").out).headings
 
 
@@ -200,7 +202,9 @@ def test_without_a_stretch_of_time_there_is_no_history(shop: Shop) -> None:
 def test_a_failing_conversation_is_on_the_page_with_its_differences(page: Page) -> None:
     assert passage(page.text) == snapshot("fail c3")
     assert passage(page.text) == snapshot("book.city: Paris ≠ Rome")
-    assert passage(page.text) == snapshot('please Calls of turn 1 actual expected differs city : Paris ≠ Rome book city : Paris nights ')
+    assert passage(page.text) == snapshot(
+        "please Calls of turn 1 actual expected differs city : Paris ≠ Rome book city : Paris nights "
+    )
 
 
 def test_ids_of_failing_conversations_link_to_the_conversations(text: str) -> None:
@@ -315,7 +319,7 @@ def test_a_page_does_not_go_to_a_terminal(shop: Shop) -> None:
     ran = run("report", "--db", shop.db, "--format", "html", out=Terminal())
 
     assert 2 == ran.code
-    assert passage(ran.err) == snapshot('give --open, -o report.html, or > report.html')
+    assert passage(ran.err) == snapshot("give --open, -o report.html, or > report.html")
 
 
 def test_the_library_of_terminal_plots_is_named_with_what_installs_it(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from inline_snapshot import snapshot
+from otel_agentic.cli.html.view import MetricsTable, band_rows, distinguishing_keys, layer_rows
 
 from otel_agentic.cli.html.page import render
-from otel_agentic.cli.html.view import MetricsTable, band_rows, distinguishing_keys, layer_rows
 from otel_agentic.cli.render.report_tables import metric_notes, shown_value, table_of_bands, table_of_metrics
 from otel_agentic.results.charts import FailureCause
 from tests.cli.measured import group, labelled, metric, silent

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from otel_agentic.cli.html.series import Series, thinned
 from otel_agentic.cli.html.filters import TIERS, time_of
+from otel_agentic.cli.html.series import Series, thinned
 from otel_agentic.cli.render.report_notes import rates_by_k, shown_estimates
 from otel_agentic.cli.render.text import interval, plural
 from otel_agentic.results.reports import Rate
@@ -212,7 +212,8 @@ def timeline_charts(
             lines=[_line_over_time(series, rate, css, scale) for rate, css in _RATES],
             blocks=[*_coverage(series, scale, tops[0]), *_tiers(series, scale, tops[1])],
             strips=[
-                Tick(at=top - 4, text=text, anchor="start") for top, text in zip(tops, ("coverage", "tier"), strict=True)
+                Tick(at=top - 4, text=text, anchor="start")
+                for top, text in zip(tops, ("coverage", "tier"), strict=True)
             ],
         )
 
@@ -295,7 +296,9 @@ def _coverage(series: Series, scale: _Scale, top: float) -> Iterator[Block]:
             x, width = _extent(series, run[0], min(run[-1] + 1, segment[-1]), scale)
             yield Block(css="whole", x=x, y=top, width=width, height=_COVERAGE_PX)
             covered = 0.0 if np.isnan(rounded[run[0]]) else float(rounded[run[0]]) * _COVERAGE_PX
-            yield Block(css="covered", x=x, y=round(top + _COVERAGE_PX - covered, 2), width=width, height=round(covered, 2))
+            yield Block(
+                css="covered", x=x, y=round(top + _COVERAGE_PX - covered, 2), width=width, height=round(covered, 2)
+            )
 
 
 def _tiers(series: Series, scale: _Scale, top: float) -> Iterator[Block]:

@@ -164,7 +164,9 @@ class Conversation:
             turns=turns,
             turns_left_out=max(0, len(conversation.turns) - MAX_TURNS),
             not_called=[] if score is None else list(_not_called(score, None)),
-            missing_outputs=[short(output, _ARGUMENT) for output in (score.missing_outputs or ()) if output] if score else [],
+            missing_outputs=[short(output, _ARGUMENT) for output in (score.missing_outputs or ()) if output]
+            if score
+            else [],
         )
 
 
@@ -173,7 +175,9 @@ def _summary(faults: Sequence[FaultChip], explanation: str | None) -> str:
     if not faults:
         return short(explanation or "", _SUMMARY)
     first = faults[0]
-    subject = ".".join(filter(None, (first.tool, first.parameter if first.difference is None else first.difference.path)))
+    subject = ".".join(
+        filter(None, (first.tool, first.parameter if first.difference is None else first.difference.path))
+    )
     more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
     if first.difference is not None:
         values = (first.difference.actual, first.difference.expected)
@@ -185,7 +189,12 @@ def _deciding_faults(score: ConversationScore | None) -> list[ToolFault]:
     """Return the faults by which tools failed, each kind of a call and parameter once; all faults if none is marked."""
     faults = list(score.tool_faults) if score else []
     failed = [fault for fault in faults if fault.failed] or faults
-    return list({(fault.turn_index, fault.actual_position, fault.fault, fault.parameter, fault.expected_index): fault for fault in failed}.values())
+    return list(
+        {
+            (fault.turn_index, fault.actual_position, fault.fault, fault.parameter, fault.expected_index): fault
+            for fault in failed
+        }.values()
+    )
 
 
 def _chip(fault: ToolFault, anchor: str, anchors: set[str]) -> FaultChip:

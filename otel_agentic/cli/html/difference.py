@@ -35,8 +35,7 @@ def differences(expected: Any, actual: Any, path: str = "") -> list[Difference]:
     [('items[0].sum', '3', '2')]
     """
     return [
-        _shown(where, left, right)
-        for where, left, right in islice(_leaves(expected, actual, path), MAX_DIFFERENCES)
+        _shown(where, left, right) for where, left, right in islice(_leaves(expected, actual, path), MAX_DIFFERENCES)
     ]
 
 

@@ -118,9 +118,7 @@ class FailuresView:
         failing = charts.failing
         return cls(
             causes=[
-                CauseRow(
-                    cause=cause, example=_example(cause.example_environment, cause.example_conversation, anchors)
-                )
+                CauseRow(cause=cause, example=_example(cause.example_environment, cause.example_conversation, anchors))
                 for cause in causes.rows
             ],
             causes_left_out=causes.left_out,

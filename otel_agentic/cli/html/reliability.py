@@ -105,7 +105,8 @@ def _worst_fault(group: ReportGroup, charts: Charts) -> WorstFault | None:
         for row in charts.failing.rows
         if row.failed
         and all(
-            getattr(group, key) in (None, getattr(row, key)) for key in ("agent", "agent_version", "environment", "tool")
+            getattr(group, key) in (None, getattr(row, key))
+            for key in ("agent", "agent_version", "environment", "tool")
         )
     ]
     # Faults are counted over the whole selection: a group that is only a part of it has no count of its own.
