@@ -16,12 +16,12 @@ from otel_agentic.cli.html.filters import TIERS, time_of
 from otel_agentic.cli.html.series import Series, thinned
 from otel_agentic.cli.render.report_notes import rates_by_k, shown_estimates
 from otel_agentic.cli.render.text import interval, plural
-from otel_agentic.results.reports import Rate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from otel_agentic.results.charts import CurveRow, History, HistoryRow
+    from otel_agentic.results.reports import Rate
 
 #: Natural widths of a chart, px: in a column of a grid or on a phone, half of the page, and the whole page.
 NARROW_PX: Final = 370

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from os.path import commonprefix
 from typing import Any, Final
 
 from otel_agentic.cli.html.filters import VALUE_LIMIT
@@ -68,7 +67,8 @@ def _texts(expected: Any, actual: Any) -> tuple[str | None, str | None]:
     texts = [None if value is _MISSING else " ".join(safe(value).split()) for value in (expected, actual)]
     present = [text for text in texts if text is not None]
     if len(present) == len(texts) and max(map(len, present)) > VALUE_LIMIT:
-        start = max(0, len(commonprefix(present)) - _CONTEXT)
+        first = next((index for index, (left, right) in enumerate(zip(*present, strict=False)) if left != right), 0)
+        start = max(0, first - _CONTEXT)
         present = [f"…{text[start:]}" if start else text for text in present]
         texts = list(present)
     left, right = (None if text is None else _cut(text) for text in texts)

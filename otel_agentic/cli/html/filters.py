@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.render.report_notes import KEYS
 from otel_agentic.cli.render.report_tables import shown_value
 from otel_agentic.cli.render.terminal import differing_and_shared
 from otel_agentic.cli.render.text import NOTHING, percent, safe
-from otel_agentic.results.reports import MetricSummary, Rate, ReportGroup
+
+if TYPE_CHECKING:
+    from otel_agentic.results.reports import MetricSummary, Rate, ReportGroup
 
 #: An untrusted name is cut after this many characters; the JSON report contains all of it.
 NAME_LIMIT: Final = 80

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from otel_agentic.results.conversations import CallPair, ConversationScore
-
 if TYPE_CHECKING:
     from otel_agentic.results import JsonObject
+    from otel_agentic.results.conversations import CallPair, ConversationScore
 
 
 def aligned_turns(case: JsonObject, score: ConversationScore | None) -> dict[int, JsonObject]:
