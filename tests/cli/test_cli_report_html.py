@@ -174,7 +174,7 @@ def test_a_page_is_opened_in_the_browser(
     monkeypatch.setenv("BROWSER", f'{sys.executable} -c \'import sys; open("{log}", "w").write(sys.argv[1])\' %s')
     monkeypatch.setattr("webbrowser._tryorder", None)  # the browsers are registered once per process
     monkeypatch.setattr("webbrowser._browsers", {})
-    out = ["-o", tmp_path / "r.html"] if is_given else []
+    out: tuple[str | Path, ...] = ("-o", tmp_path / "r.html") if is_given else ()
     ran = done("report", "--db", shop.db, "--format", "html", *out, "--open")
     opened = Path(log.read_text(encoding="utf-8").removeprefix("file://"))
 

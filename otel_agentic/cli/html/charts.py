@@ -51,6 +51,8 @@ _MAX_MARKS: Final = 40
 _MAX_RINGS: Final = 80
 #: The least width of a run of a tier that contains the sign of the tier.
 _SIGN_PX: Final = 14.0
+#: The least width of a run of windows.
+_RUN_PX: Final = 4.0
 _NS_PER_S: Final = 1_000_000_000
 _DAY_S: Final = 86_400
 _MONTH_S: Final = 30 * _DAY_S
@@ -268,7 +270,7 @@ def _line_over_time(series: Series, rate: str, css: str, scale: _Scale) -> Line:
     for segment in series.segments(rate):
         points = segment[thinned(values[segment], max(8, _MAX_POINTS * len(segment) // len(ends)))]
         if len(points) == 1:
-            bars += _bar(xs, values, points[0], scale)
+            bars += _bar(xs, values, int(points[0]), scale)
         else:
             band += _band(xs, values, points, scale)
             path += _path(xs, values, points, scale)
@@ -282,7 +284,7 @@ def _line_over_time(series: Series, rate: str, css: str, scale: _Scale) -> Line:
 def _rings(series: Series, xs: Sequence[float], scale: _Scale) -> list[Mark]:
     """Return marks of the points of pass^k that were changed after they had been final."""
     values = series.values["pass_pow_k"][:, 0]
-    indices = np.flatnonzero(series.restated & ~np.isnan(values))
+    indices = np.flatnonzero(series.restated & ~np.isnan(values)).tolist()
     indices = indices[:: max(1, -(-len(indices) // _MAX_RINGS))]
     return [Mark(x=xs[index], y=scale.y(values[index]), css="ring") for index in indices]
 
@@ -312,9 +314,9 @@ def _tiers(series: Series, scale: _Scale, top: float) -> Iterator[Block]:
 def _extent(series: Series, first: int, last: int, scale: _Scale) -> tuple[float, float]:
     """Return the left end and the width of a run of windows; a single window is still visible."""
     left, right = scale.x(int(series.ends_ns[first])), scale.x(int(series.ends_ns[last]))
-    if right - left < 4:
-        left = max(_LEFT, (left + right) / 2 - 2)
-        right = left + 4
+    if right - left < _RUN_PX:
+        left = max(_LEFT, (left + right - _RUN_PX) / 2)
+        right = left + _RUN_PX
     return round(left, 1), round(right - left, 1)
 
 
