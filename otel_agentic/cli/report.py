@@ -67,13 +67,13 @@ def failing_conversations(
         *((fault.environment, fault.example_conversation) for fault in charts.failing.rows),
         *((row.environment, row.conversation_id) for row in outcomes.rows if row.outcome == "fail"),
     ]
-    found = []
+    conversations = []
     for environment, conversation_id in list(dict.fromkeys(keys))[:_MAX_DETAILS]:
         options = {"conversation_id": conversation_id, "environment": environment, "evaluation": evaluation}
         # Retention may have removed the conversation of a failure.
         with suppress(BadInputError):
-            found.append(client.get(ConversationDetails, "conversations_show", **options))
-    return found
+            conversations.append(client.get(ConversationDetails, "conversations_show", **options))
+    return conversations
 
 
 def write_page(text: str, out: Path | None, *, opens: bool) -> None:

@@ -221,13 +221,13 @@ def test_ids_of_failing_conversations_link_to_the_conversations(text: str) -> No
 def test_metrics_with_the_same_numbers_are_one_row(hotel: Path) -> None:
     report = from_json(Report, done("report", "--db", hotel, "--format", "json").json)
     text = done("report", "--db", hotel, "--format", "html").out
-    shown = [metric for metric in report.groups[0].metrics or () if metric.n]
-    numbers = {repr([(key, value) for key, value in to_json(metric).items() if key in _NUMBERS]) for metric in shown}
+    metrics = [metric for metric in report.groups[0].metrics or () if metric.n]
+    numbers = {repr([(key, value) for key, value in to_json(metric).items() if key in _NUMBERS]) for metric in metrics}
     _, _, table = text.partition('aria-label="The scores of each metric"')
 
-    assert len(numbers) == table.partition("</table>")[0].count("<tr>") - 1 < len(shown)
+    assert len(numbers) == table.partition("</table>")[0].count("<tr>") - 1 < len(metrics)
     page_text = Page.of(text).text
-    assert all(metric.name.removeprefix("agentic.") in page_text for metric in shown)
+    assert all(metric.name.removeprefix("agentic.") in page_text for metric in metrics)
 
 
 def test_a_page_of_many_large_conversations_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:

@@ -93,11 +93,11 @@ def test_what_was_restated_has_a_ring() -> None:
 
 def test_coverage_is_drawn_as_high_as_it_is() -> None:
     chart = _over_time([window(hour, 0.5, coverage=0.25) for hour in range(60)])
-    whole, covered = (block for block in chart.blocks if not block.css.startswith("run"))
+    full, covered = (block for block in chart.blocks if not block.css.startswith("run"))
 
-    assert _STRIP_PX == whole.height
+    assert _STRIP_PX == full.height
     assert covered.height == pytest.approx(0.25 * _STRIP_PX, abs=0.01)
-    assert whole.y + whole.height == pytest.approx(covered.y + covered.height)
+    assert full.y + full.height == pytest.approx(covered.y + covered.height)
 
 
 def test_each_tier_has_a_stretch_of_its_strip_and_a_claim_its_sign() -> None:

@@ -21,7 +21,7 @@ _OTHER = [_FLIGHTS[0], {"flight_number": "HAT033", "date": "2026-05-21"}]
 
 
 @pytest.mark.parametrize(
-    ("expected", "actual", "found"),
+    ("expected", "actual", "items"),
     [
         (3, 1, [("p", "1", "3")]),
         ("second", None, [("p", "—", "second")]),
@@ -32,8 +32,8 @@ _OTHER = [_FLIGHTS[0], {"flight_number": "HAT033", "date": "2026-05-21"}]
         ("a" * 70 + "b", "a" * 70 + "c", [("p", "…" + "a" * 12 + "c", "…" + "a" * 12 + "b")]),
     ],
 )
-def test_a_difference_has_its_path_and_both_values(expected: Any, actual: Any, found: list[Any]) -> None:
-    assert found == [(item.path, item.actual, item.expected) for item in differences(expected, actual, "p")]
+def test_a_difference_has_its_path_and_both_values(expected: Any, actual: Any, items: list[Any]) -> None:
+    assert items == [(item.path, item.actual, item.expected) for item in differences(expected, actual, "p")]
 
 
 @given(_JSON)
@@ -43,10 +43,10 @@ def test_equal_values_do_not_differ(value: Any) -> None:
 
 @given(_JSON, _JSON)
 def test_differing_values_have_a_few_short_differences(expected: Any, actual: Any) -> None:
-    found = differences(expected, actual)
+    items = differences(expected, actual)
 
-    assert bool(found) == (expected != actual)
-    assert len(found) <= MAX_DIFFERENCES
-    for item in found:
+    assert bool(items) == (expected != actual)
+    assert len(items) <= MAX_DIFFERENCES
+    for item in items:
         assert (item.expected, item.actual) != (None, None)
         assert all(len(text) <= VALUE_LIMIT for text in (item.expected, item.actual) if text is not None)

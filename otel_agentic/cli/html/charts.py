@@ -39,7 +39,7 @@ _GRID: Final = ((0.0, "0"), (0.25, ".25"), (0.5, ".5"), (0.75, ".75"), (1.0, "1"
 #: The height of the curves over k, as a share of the width, and its limits.
 _CURVE_SHARE: Final = 0.34
 _CURVE_PX: Final = (170, 250)
-#: Heights of the lines over time, of coverage and of the strip of tiers; and the space above a strip, for its name.
+#: Heights of the lines over time, of coverage and of the strip of tiers; and the space of the name above a strip.
 _LINES_PX: Final = 170
 _COVERAGE_PX: Final = 22
 _TIER_PX: Final = 14
@@ -153,7 +153,7 @@ class _Scale:
 
 
 def curve_charts(row: CurveRow, name: str, *, is_wide: bool) -> list[Chart]:
-    """Return the curves of a group over k, for a wide screen as well if there is room."""
+    """Return the curves of a group over k in one width, or in two if there is room."""
     estimates = shown_estimates(row)
     ks = [int(k) for k in estimates.pass_at_k]
     last = str(ks[-1])
@@ -188,7 +188,7 @@ def curve_charts(row: CurveRow, name: str, *, is_wide: bool) -> list[Chart]:
 def timeline_charts(
     row: HistoryRow, history: History, name: str, span_ns: tuple[int, int], *, is_wide: bool
 ) -> list[Chart]:
-    """Return the windows of a group over time, for a wide screen as well if there is room.
+    """Return the windows of a group over time in one width, or in two if there is room.
 
     Args:
         row: the windows of the group.
@@ -257,7 +257,7 @@ def _curve(
         css=css,
         band=_band(xs, values, complete, scale),
         path=_path(xs, values, complete, scale),
-        bars="".join(_bar(xs, values, index, scale) for index in partial),
+        bars="".join(_bar(xs, values, index, scale) for index in partial.tolist()),
         marks=marks if len(marks) <= _MAX_MARKS else [],
     )
 

@@ -171,7 +171,7 @@ class Conversation:
 
 
 def _summary(faults: Sequence[FaultChip], explanation: str | None) -> str:
-    """Return what failed in one line: the first fault of a tool, else the explanation of the outcome."""
+    """Return the failure in one line: the first fault of a tool, else the explanation of the outcome."""
     if not faults:
         return short(explanation or "", _SUMMARY)
     first = faults[0]
@@ -198,13 +198,13 @@ def _deciding_faults(score: ConversationScore | None) -> list[ToolFault]:
 
 
 def _chip(fault: ToolFault, anchor: str, anchors: set[str]) -> FaultChip:
-    found = _differences(fault)
+    items = _differences(fault)
     turn = f"{anchor}-t{(fault.turn_index or 0) + 1}"
     return FaultChip(
         tool=fault.tool_name or "a call",
         parameter=fault.parameter,
         fault=_FAULTS.get(fault.fault, words(fault.fault)),
-        difference=found[0] if found else None,
+        difference=items[0] if items else None,
         anchor=turn if fault.turn_index is not None and turn in anchors else anchor,
     )
 
@@ -242,7 +242,7 @@ def _is_annotated(expected: JsonObject) -> bool:
 
 
 def _score_of(turn: ShownTurn, score: ConversationScore | None) -> TurnScore | None:
-    return next((found for found in (score.turn_scores if score else ()) if found.turn_index == turn.index), None)
+    return next((row for row in (score.turn_scores if score else ()) if row.turn_index == turn.index), None)
 
 
 def _actual_rows(turn: ShownTurn, score: ConversationScore | None) -> Iterator[CallRow]:
@@ -263,7 +263,7 @@ def _row(call: ShownCall, pair: CallPair | None, score: ConversationScore | None
         for fault in (score.tool_faults if score else ())
         if (fault.turn_index, fault.actual_position) == (turn, position)
     ]
-    wrong = {fault.parameter for fault in faults if fault.fault == "wrong_parameters"}
+    faulty = {fault.parameter for fault in faults if fault.fault == "wrong_parameters"}
     is_wrong = any(fault.fault in {"wrong_parameters", "wrong_order"} for fault in faults)
     status, css = _NOT_SCORED if pair is None else _STATUSES.get(pair.status, (pair.status, "neutral"))
     if is_wrong and css == "pass":
@@ -272,9 +272,9 @@ def _row(call: ShownCall, pair: CallPair | None, score: ConversationScore | None
     return CallRow(
         status=status,
         css=css,
-        actual=Call(name=call.name, arguments=_arguments(call.arguments, wrong)),
-        expected=None if expected is None else _expected_call(expected, wrong),
-        differences=[found for fault in faults for found in _differences(fault)],
+        actual=Call(name=call.name, arguments=_arguments(call.arguments, faulty)),
+        expected=None if expected is None else _expected_call(expected, faulty),
+        differences=[item for fault in faults for item in _differences(fault)],
         notes=[short(fault.explanation, _RESULT) for fault in faults if fault.fault not in _OF_STATUS],
         result=None if call.error or call.result is None else short(call.result, _RESULT),
         error=_text(call.error, _RESULT),
@@ -308,16 +308,16 @@ def _expected_record(pair: CallPair, score: ConversationScore) -> JsonObject | N
     return calls[index] if index is not None and index < len(calls) else None
 
 
-def _expected_call(record: JsonObject, wrong: set[str | None]) -> Call:
-    return Call(name=safe(record["tool_name"]), arguments=_arguments(record.get("parameters") or {}, wrong))
+def _expected_call(record: JsonObject, faulty: set[str | None]) -> Call:
+    return Call(name=safe(record["tool_name"]), arguments=_arguments(record.get("parameters") or {}, faulty))
 
 
-def _arguments(arguments: JsonObject | None, wrong: set[str | None]) -> list[Argument] | None:
+def _arguments(arguments: JsonObject | None, faulty: set[str | None]) -> list[Argument] | None:
     if arguments is None:
         return None
     return [
-        Argument(name=short(name, _ARGUMENT), value=short(value, _ARGUMENT), differs=name in wrong)
-        for name, value in sorted(arguments.items(), key=lambda item: item[0] not in wrong)[:_MAX_ARGUMENTS]
+        Argument(name=short(name, _ARGUMENT), value=short(value, _ARGUMENT), differs=name in faulty)
+        for name, value in sorted(arguments.items(), key=lambda item: item[0] not in faulty)[:_MAX_ARGUMENTS]
     ]
 
 

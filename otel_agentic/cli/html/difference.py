@@ -34,7 +34,8 @@ def differences(expected: Any, actual: Any, path: str = "") -> list[Difference]:
     [('items[0].sum', '3', '2')]
     """
     return [
-        _shown(where, left, right) for where, left, right in islice(_leaves(expected, actual, path), MAX_DIFFERENCES)
+        _difference_of(where, left, right)
+        for where, left, right in islice(_leaves(expected, actual, path), MAX_DIFFERENCES)
     ]
 
 
@@ -52,7 +53,7 @@ def _leaves(expected: Any, actual: Any, path: str) -> Iterator[tuple[str, Any, A
         yield path, expected, actual
 
 
-def _shown(path: str, expected: Any, actual: Any) -> Difference:
+def _difference_of(path: str, expected: Any, actual: Any) -> Difference:
     left, right = _texts(expected, actual)
     return Difference(path=path, expected=left, actual=right)
 

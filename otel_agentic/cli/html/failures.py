@@ -49,8 +49,8 @@ def conversations_of(details: Sequence[ConversationDetails]) -> list[Conversatio
     """Return the first conversations, up to a limit on the text of all of them, which bounds the size of the page."""
     conversations: list[Conversation] = []
     size = 0
-    for number, shown in enumerate(details, 1):
-        conversation = Conversation.of(shown, f"c{number}")
+    for number, item in enumerate(details, 1):
+        conversation = Conversation.of(item, f"c{number}")
         size += len(repr(conversation))
         if size > _MAX_TEXT:
             break
@@ -60,7 +60,7 @@ def conversations_of(details: Sequence[ConversationDetails]) -> list[Conversatio
 
 def anchors_of(conversations: Sequence[Conversation]) -> Anchors:
     """Return the anchors of conversations; they do not contain the ids, which are untrusted text."""
-    return {(shown.environment, shown.conversation_id): shown.anchor for shown in conversations}
+    return {(item.environment, item.conversation_id): item.anchor for item in conversations}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +145,8 @@ def _fault_row(row: FailingTool, anchors: Anchors) -> FaultRow:
 
 
 def _wrong_values(value: WrongValue) -> WrongValues:
-    found = differences(value.expected, value.actual)
-    return WrongValues(differences=found[:_MAX_DIFFERENCES], more=len(found[_MAX_DIFFERENCES:]), count=value.count)
+    items = differences(value.expected, value.actual)
+    return WrongValues(differences=items[:_MAX_DIFFERENCES], more=len(items[_MAX_DIFFERENCES:]), count=value.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class ConversationsView:
 
 
 def _cut_note(left_out: int) -> str | None:
-    """Return what the page does not contain, or None."""
+    """Return a note on the conversations that are not on the page, or None."""
     if not left_out:
         return None
     return (

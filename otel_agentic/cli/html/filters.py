@@ -37,7 +37,7 @@ _PIECE: Final = re.compile(r"[^-_/:@. ]{0,17}[-_/:@. ]+|[^-_/:@. ]{1,18}")
 class TierStyle:
     """The presentation of a tier: words, a CSS class, and a sign for readers who cannot see colours.
 
-    `is_claim` is whether the tier says something about the agent.
+    `is_claim` is whether the tier is a statement about the agent.
     """
 
     words: str

@@ -355,7 +355,7 @@ def _tier_changes(row: HistoryRow, width_ns: int | None, keys: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageView:
-    """What was evaluated, and why the rest was not."""
+    """The evaluated conversations of each group, and the reasons why others were not evaluated."""
 
     groups: Sequence[ReportGroup]
     left_out: int
