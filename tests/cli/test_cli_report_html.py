@@ -255,15 +255,15 @@ def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) 
     assert passage(page.text) == snapshot("No call was scored")
 
 
-def test_without_evaluations_there_are_reasons_instead_of_curves(tmp_path: Path) -> None:
+def test_without_evaluations_the_page_has_reasons_and_no_all_clear(tmp_path: Path) -> None:
     done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1")]), "--db", "t.duckdb")
     page = Page.of(done("report", "--db", "t.duckdb", "--format", "html").out)
 
-    assert _WITHOUT_HISTORY == page.headings
+    assert ["Summary", "Conversations", "Coverage", "Notes"] == page.headings
     assert 0 == page.charts
-    assert passage(page.text) == snapshot(
-        "No conversation of this selection was evaluated, so there is no curve to draw."
-    )
+    assert passage(page.text) == snapshot("clerk has no evaluated conversation.")
+    assert "Nothing failed" not in page.text
+    assert passage(page.text) == snapshot("1 not scored")
 
 
 def test_an_empty_selection_is_a_page_that_says_so(shop: Shop) -> None:

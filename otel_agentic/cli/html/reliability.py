@@ -85,7 +85,7 @@ class Headline:
         return cls(
             names=names(group, keys),
             tier=group.tier,
-            verdict=_VERDICTS[group.tier],
+            verdict=_VERDICTS[group.tier] if group.n else "has no evaluated conversation",
             leaning=group.leaning if group.tier == "insufficient_evidence" else None,
             k=k,
             rate=rates[k],

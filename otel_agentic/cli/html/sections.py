@@ -120,18 +120,27 @@ def _sections(
         yield "Comparison", _comparison(report.comparison)
     if report.objectives:
         yield "Objectives", Objectives.of(report.objectives)
-    yield "Failures", FailuresView.of(charts, anchors)
+    is_evaluated = any(group.n for group in groups)
+    if is_evaluated or charts.failures.rows:
+        yield "Failures", FailuresView.of(charts, anchors)
     if outcomes is not None:
         yield "Conversations", ConversationsView.of(outcomes, conversations, anchors)
+    # Without an evaluated conversation there is nothing to draw; Coverage contains the reasons.
+    if is_evaluated:
+        yield from _measurements(report, charts)
+    yield "Coverage", CoverageView.of(groups)
+    yield from _corrections(report)
+    yield "Notes", Notes.of(report)
+
+
+def _measurements(report: Report, charts: Charts) -> Iterator[tuple[str, object]]:
+    groups = report.groups
     if charts.history is not None and charts.history.rows:
         yield "Over time", HistoryView.of(charts.history)
     yield "Curves", CurvesView.of(charts.curves, distinguishing_keys(groups))
     yield "Tools", ToolsView.of(charts, groups)
     if groups[0].metrics is not None:
         yield "Metrics", MetricsView.of(groups, report.metrics_chosen)
-    yield "Coverage", CoverageView.of(groups)
-    yield from _corrections(report)
-    yield "Notes", Notes.of(report)
 
 
 def _comparison(comparison: Comparison) -> TextTable:
