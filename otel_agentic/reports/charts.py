@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,7 @@ from otel_agentic.results.charts import (
 from otel_agentic.results.failures import FailingTool
 from otel_agentic.stats import headline_estimator, shown_estimators
 from otel_agentic.stats.cluster import with_bootstrap
-from otel_agentic.stats.model import GroupedAttempts
+from otel_agentic.stats.model import Attempts, GroupedAttempts
 from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import (
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.reports.report import ReportRequest
     from otel_agentic.stats import Estimator, Tier
+    from otel_agentic.stats.model import CaseKey
     from otel_agentic.store.table import Selection
 
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]
@@ -251,11 +252,11 @@ def _curves(engine: Engine, request: ReportRequest, groups: Groups, panels: int)
 
 
 def _history(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> History | None:
-    """Return the stored windows if they form a line, else windows computed for this report, or None."""
+    """Return the stored windows if they form a line or their width is requested, else windows computed for this report."""
     stored = _stored_history(engine, request, panels) if engine.store.evaluation == DEFAULT else None
-    if stored is not None and any(len(row.end_ns) > 1 for row in stored.rows):
+    if stored is not None and (stored.window == request.window or any(len(row.end_ns) > 1 for row in stored.rows)):
         return stored
-    return _computed_history(engine, request, groups, panels)
+    return _computed_history(engine, request, groups, panels) or stored
 
 
 def _computed_history(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> History | None:
@@ -292,7 +293,7 @@ def _computed_history(engine: Engine, request: ReportRequest, groups: Groups, pa
         estimator=estimator.name,
         level=stats.level,
         widths=[],
-        rows=[_computed_row(key, of_key, estimator.name, k) for key, of_key in series.items()],
+        rows=[_computed_row(key, series[key], estimator.name, k) for key in sorted(series, key=GroupKey.sort_key)],
         left_out=len(subjects) - len(largest),
     )
 
@@ -302,9 +303,20 @@ def _claims(
 ) -> dict[tuple[GroupKey, int], Tier]:
     """Return the tier that the conversations of each subject up to each end support."""
     keys = [(key, end) for key in subjects for end in ends]
-    attempts = [attempts_of(row for row in subjects[key] if row.ended_ns <= end) for key, end in keys]
+    attempts = [counted for members in subjects.values() for counted in _attempts_until(members, ends)]
     claims = claim_tiers(GroupedAttempts.of(attempts), stats, needed=False, estimator=estimator)
     return {key: claim.tier for key, claim in zip(keys, claims, strict=True)}
+
+
+def _attempts_until(members: Iterable[ScoredConversation], ends: Sequence[int]) -> Iterator[Attempts]:
+    """Yield the evaluated conversations up to each end as attempts of their cases, without sampling weights."""
+    counts: Counter[tuple[CaseKey, bool]] = Counter()
+    remaining = deque(sorted((row for row in members if row.outcome != "not_evaluated"), key=lambda row: row.ended_ns))
+    for end in ends:
+        while remaining and remaining[0].ended_ns <= end:
+            row = remaining.popleft()
+            counts.update({(case, row.outcome == "pass"): number for case, number in row.cases()})
+        yield Attempts.of((case, passed, 1.0, number) for (case, passed), number in counts.items())
 
 
 def _computed_row(key: GroupKey, points: Sequence[WindowPoint], estimator: str, k: int) -> HistoryRow:

@@ -163,6 +163,15 @@ class BandRow:
         return [Share(css=f"band {band}", count=self.counts[band]) for band in BANDS if self.counts[band]]
 
 
+def band_rows(groups: Sequence[ReportGroup]) -> list[BandRow]:
+    """Return the bands of each group and dimension."""
+    return [
+        BandRow(group=group, dimension=dimension, counts=counts)
+        for group in groups
+        for dimension, counts in headline_bands(group).items()
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsView:
     """The scores of tools by dimension and band; `without` names dimensions that apply to no tool."""
@@ -190,11 +199,7 @@ class ToolsView:
             dimensions=used,
             without=[name for name in DIMENSIONS if name not in used],
             with_errors=any(row.errored for row in rows),
-            bands=[
-                BandRow(group=group, dimension=dimension, counts=counts)
-                for group in groups[:_MAX_GROUPS]
-                for dimension, counts in headline_bands(group).items()
-            ],
+            bands=band_rows(groups[:_MAX_GROUPS]),
             keys=distinguishing_keys(groups),
         )
 

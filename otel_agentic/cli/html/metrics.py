@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -114,16 +114,18 @@ class MetricsView:
         """Return the metrics of a report; `chosen` metrics, if any, are complete, with reasons for missing ones."""
         return cls(
             metrics=MetricsTable.of(groups, every=bool(chosen)),
-            layers=list(_layers(groups[:_MAX_ROWS])),
+            layers=layer_rows(groups[:_MAX_ROWS]),
             keys=distinguishing_keys(groups),
             not_computed=not_computed(groups, chosen) if chosen else [],
             abstained={} if chosen else abstained(groups),
         )
 
 
-def _layers(groups: Sequence[ReportGroup]) -> Iterator[MetricRow]:
-    """Yield the metric of the layer that failed first, for each group that has this metric."""
-    for group in groups:
-        for metric in metrics_of(group):
-            if metric.name == _LAYERS and metric.labels:
-                yield MetricRow(group=group, metric=metric)
+def layer_rows(groups: Sequence[ReportGroup]) -> list[MetricRow]:
+    """Return the metric of the layer that failed first, for each group that has this metric."""
+    return [
+        MetricRow(group=group, metric=metric)
+        for group in groups
+        for metric in metrics_of(group)
+        if metric.name == _LAYERS and metric.labels
+    ]

@@ -135,7 +135,8 @@ def _sections(
 
 def _measurements(report: Report, charts: Charts) -> Iterator[tuple[str, object]]:
     groups = report.groups
-    if charts.history is not None and charts.history.rows:
+    # A single window per group is no history; the summary contains its numbers.
+    if charts.history is not None and any(len(row.end_ns) > 1 for row in charts.history.rows):
         yield "Over time", HistoryView.of(charts.history)
     yield "Curves", CurvesView.of(charts.curves, distinguishing_keys(groups))
     yield "Tools", ToolsView.of(charts, groups)
