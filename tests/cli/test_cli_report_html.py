@@ -143,7 +143,7 @@ def test_tools_stand_in_a_map_with_what_is_wrong_below(page: Page) -> None:
     assert passage(page.text) == snapshot(
         "with how much it is the mean of tool selection parameters utilization errors book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults 1.00 2 results 1 drop 1 conversation .000 1 call"
     )
-    assert passage(page.text) == snapshot("book city 1.10 wrong parameters new parameters")
+    assert passage(page.text) == snapshot("book city 1.10 wrong parameters new")
 
 
 def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Path) -> None:

@@ -30,7 +30,7 @@ _MAX_LABELS: Final = 8
 #: Larger e-values are shown as greater than this one.
 _MAX_E_VALUE: Final = 1e6
 #: A part of a text that is never broken: up to a space or a character that joins words, and at most 18 characters.
-_PIECE: Final = re.compile(r"[^-_/:@. ]{0,17}[-_/:@. ]+|[^-_/:@. ]{1,18}")
+_PIECE: Final = re.compile(r"[^-_/:@.,(= ]{0,17}[-_/:@.,(= ]+|[^-_/:@.,(= ]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
