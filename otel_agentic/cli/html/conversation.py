@@ -115,6 +115,8 @@ class FaultChip:
     parameter: str | None
     fault: str
     difference: Difference | None
+    #: Whether the tools of the conversation failed by it.
+    failed: bool
     anchor: str
 
 
@@ -128,7 +130,6 @@ class Conversation:
     agent: str
     case_id: str | None
     outcome: str
-    reason: str | None
     ended: str
     summary: str
     explanation: str | None
@@ -155,9 +156,8 @@ class Conversation:
             agent=" ".join(name for name in (conversation.agent_name, conversation.agent_version) if name),
             case_id=score.case_id if score else None,
             outcome=score.outcome if score else "not_evaluated",
-            reason=score.reason if score else None,
             ended=moment(conversation.ended_at, 19),
-            summary=_summary(faults, explanation),
+            summary=_summary([fault for fault in faults if fault.failed], explanation),
             explanation=explanation,
             criteria=[criterion for criterion in (score.criteria if score else ()) if criterion.name != WITHOUT_CASE],
             faults=faults,
@@ -171,7 +171,7 @@ class Conversation:
 
 
 def _summary(faults: Sequence[FaultChip], explanation: str | None) -> str:
-    """Return the failure in one line: the first fault of a tool, else the explanation of the outcome."""
+    """Return the failure in one line: the first fault by which tools failed, else the explanation of the outcome."""
     if not faults:
         return short(explanation or "", _SUMMARY)
     first = faults[0]
@@ -205,6 +205,7 @@ def _chip(fault: ToolFault, anchor: str, anchors: set[str]) -> FaultChip:
         parameter=fault.parameter,
         fault=_FAULTS.get(fault.fault, words(fault.fault)),
         difference=items[0] if items else None,
+        failed=fault.failed,
         anchor=turn if fault.turn_index is not None and turn in anchors else anchor,
     )
 
