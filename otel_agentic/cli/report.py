@@ -37,17 +37,17 @@ _KIB: Final = 1024
 _MAX_DETAILS: Final = 50
 
 
-def check_output(output: str, out: Path | None, *, opens: bool, plot: bool) -> None:
+def check_output(output: str, out: Path | None, *, web: bool, plot: bool) -> None:
     """Check the output options before anything is computed.
 
     Raises:
         UsageError: the plotting library is not installed, or the options conflict.
     """
     if output == "html":
-        if out is None and not opens and sys.stdout.isatty():
-            raise UsageError("--format html writes a page for a browser: give --open, -o report.html, or > report.html")
-    elif opens:
-        raise UsageError("--open needs --format html")
+        if out is None and not web and sys.stdout.isatty():
+            raise UsageError("--format html writes a page for a browser: give --web, -o report.html, or > report.html")
+    elif web:
+        raise UsageError("--web needs --format html")
     elif out is not None:
         raise UsageError(f"-o {out} needs --format html; other formats go to standard output: > {out}")
     if plot:
@@ -76,13 +76,13 @@ def failing_conversations(
     return conversations
 
 
-def write_page(text: str, out: Path | None, *, opens: bool) -> None:
-    """Write a page to a file, or to standard output; with `opens`, display it in the browser, from a file of its own if none is given.
+def write_page(text: str, out: Path | None, *, web: bool) -> None:
+    """Write a page to a file, or to standard output; with `web`, display it in the browser, from a file of its own if none is given.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    if out is None and not opens:
+    if out is None and not web:
         print_text(text)
         return
     path = Path(mkdtemp(prefix="otel-agentic-")) / "report.html" if out is None else out
@@ -91,7 +91,7 @@ def write_page(text: str, out: Path | None, *, opens: bool) -> None:
     except OSError as error:
         raise UsageError(f"-o {path}: {error.strerror}; give a file that can be written") from error
     print_text(f"{path}: {-(-size // _KIB):,} KiB\n", err=True)
-    if opens and not webbrowser.open(path.resolve().as_uri()):
+    if web and not webbrowser.open(path.resolve().as_uri()):
         print_text(f"no browser could be started; open {path}\n", err=True)
 
 
@@ -161,7 +161,7 @@ def _need(module: str, option: str) -> None:
     type=FILE,
     help="Write the page of --format html to this file.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open the page of --format html in the browser.")
+@click.option("--web", is_flag=True, help="Open the page of --format html in the browser.")
 @click.option("--plot", is_flag=True, help="Also plot pass@k and pass^k over k in the terminal.")
 def report(
     target: Target,
@@ -170,7 +170,7 @@ def report(
     metrics: str | None,
     output: str,
     out: Path | None,
-    opens: bool,
+    web: bool,
     plot: bool,
     **options: Any,
 ) -> None:
@@ -180,7 +180,7 @@ def report(
     """
     names = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     request = {**selection.arguments, **options, "k": numbers_of(k, "-k")}
-    check_output(output, out, opens=opens, plot=plot)
+    check_output(output, out, web=web, plot=plot)
     with target.open() as client:
         result = client.get(Report, "report", metrics=names, **request)
         charts = client.get(Charts, "report_pictures", **request) if plot or output == "html" else None
@@ -202,7 +202,7 @@ def report(
     elif output == "html" and charts is not None and conversations is not None:
         from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the templates
 
-        write_page(page(result, charts, about, conversations, details), out, opens=opens)
+        write_page(page(result, charts, about, conversations, details), out, web=web)
     elif output == "markdown" and conversations is not None:
         print_markdown(result, conversations, about)
     else:

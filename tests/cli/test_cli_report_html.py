@@ -176,7 +176,7 @@ def test_a_page_is_opened_in_the_browser(
     monkeypatch.setattr("webbrowser._tryorder", None)  # the browsers are registered once per process
     monkeypatch.setattr("webbrowser._browsers", {})
     out: tuple[str | Path, ...] = ("-o", tmp_path / "r.html") if is_given else ()
-    ran = done("report", "--db", shop.db, "--format", "html", *out, "--open")
+    ran = done("report", "--db", shop.db, "--format", "html", *out, "--web")
     opened = Path(log.read_text(encoding="utf-8").removeprefix("file://"))
 
     assert (tmp_path / "r.html" == opened) == is_given
@@ -307,7 +307,7 @@ def test_the_collector_that_holds_the_file_gives_the_same_page(hotel: Path, tmp_
     [
         (("-o", "r.html"), "-o r.html needs --format html; other formats go to standard output: > r.html"),
         (("--format", "html", "-o", "no/where.html"), "-o no/where.html: No such file or directory"),
-        (("--open",), "--open needs --format html"),
+        (("--web",), "--web needs --format html"),
         (("--format", "html", "--plot"), "--plot draws in the terminal below the table"),
         (("--format", "json", "--plot"), "it cannot be combined with --format json"),
     ],
@@ -323,7 +323,7 @@ def test_a_page_does_not_go_to_a_terminal(shop: Shop) -> None:
     ran = run("report", "--db", shop.db, "--format", "html", out=Terminal())
 
     assert 2 == ran.code
-    assert passage(ran.err) == snapshot("give --open, -o report.html, or > report.html")
+    assert passage(ran.err) == snapshot("give --web, -o report.html, or > report.html")
 
 
 def test_the_library_of_terminal_plots_is_named_with_what_installs_it(
