@@ -3,11 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check
 # Three processes keep the two cores of CI busy while some tests wait; 0 runs the tests in one process, which a debugger needs.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
+RUNTIME_ENVIRONMENT := $(VENV)/.installed-runtime
+RUNTIME_PROJECT := $(VENV)/.installed-project-runtime
 TEST_ENVIRONMENT := $(VENV)/.installed-test
 CHECK_ENVIRONMENT := $(VENV)/.installed-check
 PROJECT := $(VENV)/.installed-project
@@ -26,7 +28,7 @@ TESTS ?= tests
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(PROJECT) ## run small agents offline and report their reliability (under a minute)
+demo: $(RUNTIME_PROJECT) ## replay recorded agents into a live collector and report their reliability (ten seconds)
 	$(BIN)/otel-agentic demo
 
 # A failed test runs once more and is then listed as RERUN: on a busy machine a process of a test may be late. One that
@@ -96,6 +98,7 @@ lock: $(CHECK_ENVIRONMENT) ## update requirements/ after a change of pyproject.t
 	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/runtime.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra judges --extra notebook --extra plots --extra demo --group test \
 		--constraint requirements/runtime.txt --output-file requirements/test.txt
+	$(COMPILE) $(UPGRADE) --group build --constraint requirements/test.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) --group check --constraint requirements/test.txt --output-file requirements/check.txt
 	for peer in $(PEERS); do \
 		$(COMPILE) $(UPGRADE) --group peer-$$peer --output-file requirements/peer-$$peer.txt || exit 1; done
@@ -107,12 +110,22 @@ clean: ## remove the output of the other targets, except requirements/
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find otel_agentic collectors tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(TEST_ENVIRONMENT): requirements/test.txt
+$(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) --require-hashes --requirement requirements/test.txt
 	@touch $@
+
+$(RUNTIME_ENVIRONMENT): requirements/runtime.txt requirements/build.txt $(VENV)/.created
+	@echo "Installing the runtime requirements (about 400 MB) into $(VENV) ..."
+	$(PIP_INSTALL) --require-hashes --requirement requirements/runtime.txt --requirement requirements/build.txt
+	@touch $@
+
+# They include the runtime requirements in the same versions.
+$(TEST_ENVIRONMENT): requirements/test.txt $(VENV)/.created
+	@echo "Installing the test requirements (about 900 MB) into $(VENV) ..."
+	$(PIP_INSTALL) --require-hashes --requirement requirements/test.txt
+	@touch $@ $(RUNTIME_ENVIRONMENT)
 
 $(CHECK_ENVIRONMENT): requirements/check.txt $(TEST_ENVIRONMENT)
 	$(PIP_INSTALL) --require-hashes --requirement requirements/check.txt
@@ -124,6 +137,9 @@ $(VENV)/peers/%/.installed: requirements/peer-%.txt $(CHECK_ENVIRONMENT)
 	@touch $@
 
 # pyproject.toml contains the entry points, so a change of it reinstalls the project.
-$(PROJECT): pyproject.toml $(TEST_ENVIRONMENT)
-	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+$(RUNTIME_PROJECT): pyproject.toml $(RUNTIME_ENVIRONMENT)
+	$(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(PROJECT): $(TEST_ENVIRONMENT) $(RUNTIME_PROJECT)
 	@touch $@

@@ -30,6 +30,7 @@ def problems(root: Path) -> list[str]:
     pins = {name: _pins(text) for name, text in texts.items()}
     for name, requirements in needed.items():
         collected += _coverage(name, requirements, pins[name])
+    collected += _agreement("build", pins["build"], pins["test"])
     collected += [*_agreement("test", pins["test"], pins["runtime"]), *_agreement("check", pins["check"], pins["test"])]
     return collected
 
@@ -55,15 +56,26 @@ def _asked_for(root: Path) -> dict[str, list[Requirement]]:
     """Return the requirements of pyproject.toml for each file."""
     with (root / "pyproject.toml").open("rb") as file:
         document = tomllib.load(file)
-    project, groups = document["project"], document["dependency-groups"]
+    project = document["project"]
+    groups = {name: _expanded(document["dependency-groups"], name) for name in document["dependency-groups"]}
     extras = project["optional-dependencies"]
     runtime = project["dependencies"]
     return {
         "runtime": [Requirement(line) for line in runtime],
+        "build": [Requirement(line) for line in groups["build"]],
         "test": [Requirement(line) for line in [*runtime, *extras["judges"], *extras["demo"], *groups["test"]]],
         "check": [Requirement(line) for line in groups["check"]],
         **{name: [Requirement(line) for line in lines] for name, lines in groups.items() if name.startswith("peer-")},
     }
+
+
+def _expanded(groups: dict[str, list[str | dict[str, str]]], name: str) -> list[str]:
+    """Return the requirements of a dependency group and of the groups that it includes."""
+    return [
+        requirement
+        for line in groups[name]
+        for requirement in ([line] if isinstance(line, str) else _expanded(groups, line["include-group"]))
+    ]
 
 
 def _coverage(name: str, requirements: Iterable[Requirement], pins: dict[str, str]) -> list[str]:

@@ -19,6 +19,7 @@ __all__ = ["cli", "main"]
 #: Commands and their short help. A module and a function are named after each command. `--help` reads this table and
 #: imports no command.
 _COMMANDS: Final = {
+    "run": "Run your agent, once or K times per case, and report.",
     "serve": "Receive spans, rebuild and score, emit metrics.",
     "ingest": "Read files of spans into the store.",
     "evaluate": "Match conversations to cases and score them.",

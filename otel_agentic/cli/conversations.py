@@ -17,6 +17,7 @@ from otel_agentic.cli.options import (
     target_options,
 )
 from otel_agentic.cli.render.expectations import aligned_turns, counted_calls, pairs_of
+from otel_agentic.cli.render.open_conversations import open_conversations_of, open_option, print_open_list, say_empty
 from otel_agentic.cli.render.report_tables import shown_name, shown_value
 from otel_agentic.cli.render.terminal import (
     Column,
@@ -343,12 +344,14 @@ def conversations() -> None:
     show_default=True,
     help="Only the newest N conversations.",
 )
+@open_option
 @format_option
 def list_(
     target: Target,
     selection: Selection,
     outcome: str | None,
     limit: int,
+    show_open: bool,
     output: str,
 ) -> None:
     """List conversations, newest first, with their case and outcome."""
@@ -356,11 +359,18 @@ def list_(
         rows = client.get(
             list[ConversationRow], "conversations_list", **selection.arguments, outcome=outcome, limit=limit
         )
+        open_conversations = open_conversations_of(client, selection, scored=show_open, is_empty=not rows)
     if output == "json":
-        print_json(rows)
-    else:
-        say_evaluation(console(), selection.evaluation)
+        print_json(open_conversations.conversations if show_open else rows)
+        return
+    say_evaluation(console(), selection.evaluation)
+    if show_open:
+        print_open_list(console(), open_conversations)
+    elif rows:
         _print(rows, limit)
+    else:
+        say(console(), "no conversations in this selection")
+        say_empty(console(), open_conversations, selection.agent)
 
 
 @conversations.command(short_help="Show a conversation with expected and actual tool calls.")
@@ -402,9 +412,6 @@ def export(
 
 def _print(rows: list[ConversationRow], limit: int) -> None:
     out = console()
-    if not rows:
-        say(out, "no conversations in this selection")
-        return
     names, shared = differing_and_shared(rows, _SUBJECT)
     columns = [
         Column(name="conversation", unfolded=True),

@@ -1,23 +1,79 @@
-"""`otel-agentic demo`: real agents and a live collector on this machine."""
+"""`otel-agentic demo`: recorded or live agents against a live collector on this machine."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
+
+from otel_agentic.cli.render.summary import print_summary
+from otel_agentic.cli.render.terminal import console, say
+
+if TYPE_CHECKING:
+    from otel_agentic.demo.run import DemoResult
+
+_FOLDER: Final = "otel-agentic"
 
 
 @click.command()
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the DuckDB file in this folder.")
-@click.pass_context
-def demo(ctx: click.Context, keep: Path | None) -> None:
-    """Run real agents against a live collector on this machine and print its report. Takes under a minute."""
-    from otel_agentic.demo.run import run_demo  # noqa: PLC0415 — the demo's frameworks are an extra
+@click.option(
+    "--live", is_flag=True, help="Run the LangChain agents instead of their recordings; needs the extra demo."
+)
+def demo(keep: Path | None, *, live: bool) -> None:
+    """Replay recordings of real agents against a live collector on this machine, and print its report."""
+    from otel_agentic.demo.run import run_demo  # noqa: PLC0415 — not needed for --help
 
-    ctx.exit(run_demo(keep=keep, program=_program()))
+    out = console()
+    result = run_demo(_new_folder(keep), lambda line: say(out, line, style="dim"), live=live)
+    _print(result)
+
+
+def _print(result: DemoResult) -> None:
+    out, telemetry, sent = console(), result.telemetry, result.sent
+    say(out, f"{sent.conversations} conversations, {sent.spans} spans, and {sent.held_back} late span")
+    click.echo()
+    print_summary(result.report, result.failures, "all time", options=None)
+    for name, revision, outcome in result.revised:
+        say(out, f"A late span of {name} arrived after it had closed: revision {revision} replaced it ({outcome}).")
+    say(
+        out,
+        f"A telemetry backend received {telemetry.points:,} points of {telemetry.metrics} metrics and {telemetry.events:,} "
+        f"events over OTLP; {telemetry.gauge_text}.",
+    )
+    click.echo()
+    program, db = _program(), shlex.quote(str(result.db))
+    say(out, "The collector is stopped; its store is one open file. Now you:", style="bold")
+    for command in (
+        f"report --format html -o report.html --by version --db {db}",
+        f"conversations show {result.failures.groups[0].example.conversation_id} --db {db}",
+        f"tools failing --db {db}",
+    ):
+        click.echo(f"{program} {command}")
+
+
+def _new_folder(keep: Path | None) -> Path:
+    """Return the folder of the store without the files of an earlier demo; one in the user's cache unless given.
+
+    Raises:
+        UsageError: the given folder contains the file of an earlier demo.
+    """
+    from otel_agentic.demo.run import DB_NAME  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.errors import UsageError  # noqa: PLC0415 — same
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / _FOLDER / "demo" if keep is None else keep.resolve()
+    if keep is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif (folder / DB_NAME).exists():
+        raise UsageError(f"{folder / DB_NAME} exists already, from an earlier demo; use another folder, or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _program() -> str:

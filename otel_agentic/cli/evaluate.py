@@ -31,6 +31,7 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.progress import progress_bar, reporting_waits
 from otel_agentic.cli.render.notes import advice, judge_notes, metric_advice, score_warnings
+from otel_agentic.cli.render.open_conversations import open_conversations_of, say_empty
 from otel_agentic.cli.render.terminal import Column, console, numbers, print_json, print_result, print_table, say, text
 from otel_agentic.cli.render.text import NOTHING, WITHOUT_CASE, percent, plural, short
 from otel_agentic.errors import StoreBusyError, UsageError
@@ -378,6 +379,11 @@ _EXACT: Final = "exact"
 @click.option(
     "--suite", metavar="TAG", help="Only conversations that belong to a case with this tag, such as regression."
 )
+@click.option(
+    "--close-open",
+    is_flag=True,
+    help="First close the conversations that are open because no collector runs on the store.",
+)
 @click.option("--force", is_flag=True, help="Score conversations again that already have a score.")
 @yes_option
 @output_option("table", "json", "nemo", note="; nemo: the results of --rows in the shape of NeMo Evaluator")
@@ -396,6 +402,7 @@ def evaluate(
     fuzzy: bool | None,
     selection: Selection,
     suite: str | None,
+    close_open: bool,
     force: bool,
     yes: bool,
     output: str,
@@ -431,7 +438,7 @@ def evaluate(
         **own_files(target.config_file, evaluators),
     }
     names = metrics_of(metrics, evaluators)
-    arguments: Section = {**truth, **chosen, "suite": suite, "metrics": names, "force": force}
+    arguments: Section = {**truth, **chosen, "suite": suite, "metrics": names, "force": force, "close_open": close_open}
     waiting = _WAITING if used == _EXACT else _WAITING_FOR_JUDGE.format(judge=used)
     if used != _EXACT and not yes:
         with target.open(lambda *_: None, **sections) as client:
@@ -448,7 +455,11 @@ def evaluate(
         require_own_file(client, "evaluate", {**scoring, **present(**{"match-text": text})})
         require_no_files(client, evaluators)
         done = client.get(EvaluationRun, "evaluate", **arguments)
+        is_empty = not (done.scored or done.unchanged or done.stopped) and output != "json" and not quiet
+        open_conversations = open_conversations_of(client, selection, is_empty=True) if is_empty else None
     print_result(done, output, _print_result, quiet=quiet)
+    if open_conversations is not None and (open_conversations.open or not open_conversations.others):
+        say_empty(console(), open_conversations, selection.agent)
     return INTERRUPTED if done.stopped else 0
 
 
@@ -474,8 +485,7 @@ def _print_result(done: EvaluationRun) -> None:
     if done.scored:
         _print_outcomes(out, done)
     elif not done.unchanged and not done.stopped:
-        say(out, "nothing to score: all closed conversations of this selection, if any, are scored under this version")
-        say(out, "(--force scores them again)")
+        say(out, "nothing to score: no closed conversation of this selection lacks a score (--force scores them again)")
         if not done.evaluators.conversations:
             return
     if done.unchanged:

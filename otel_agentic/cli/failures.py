@@ -17,6 +17,7 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
+from otel_agentic.cli.render.open_conversations import open_conversations_of, say_empty
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
@@ -111,7 +112,7 @@ def print_group(out: Console, group: FailureGroup) -> None:
 def _columns(*, several: bool) -> list[Column]:
     return [
         Column(name="#", right=True),
-        Column(name="severity", unfolded=True),
+        Column(name="severity", unfolded=True, spare=6),
         *(text("agent") if several else []),
         Column(name="root cause", least=28),
         *numbers("conversations"),
@@ -308,6 +309,7 @@ def failures(
         require_own_file(client, "failures", judge)
         command = "failures_merged" if merge else "failures"
         report = client.get(FailureReport, command, **selection.arguments, severity=severity, limit=most)
+        open_conversations = None if report.conversations else open_conversations_of(client, selection, is_empty=True)
     if show is not None:
         _print_selected(report, show, output)
     elif output == "json":
@@ -318,6 +320,8 @@ def failures(
     else:
         say_evaluation(console(), report.evaluation)
         print_groups(console(), report, severity=severity)
+        if open_conversations is not None:
+            say_empty(console(), open_conversations, selection.agent)
     if report.note is not None:
         say(console(stderr=True), report.note)
 

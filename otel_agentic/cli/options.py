@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -126,6 +127,12 @@ class Target:
     db: Path | None
     server: str | None
     config_file: Path | None
+
+    @property
+    def options(self) -> str:
+        """The given options as text, with which another command selects the same store; empty without any."""
+        values = {"--db": self.db, "--server": self.server, "--config": self.config_file}
+        return "".join(f" {name} {shlex.quote(str(value))}" for name, value in values.items() if value is not None)
 
     def settings(self, **sections: Section) -> Settings:
         """Return the effective settings, with the values of flags applied.

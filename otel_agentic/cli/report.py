@@ -21,16 +21,27 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
+from otel_agentic.cli.render.open_conversations import (
+    open_conversations_of,
+    open_option,
+    print_open,
+    refuse_open,
+    say_empty,
+    say_open,
+)
 from otel_agentic.cli.render.report_notes import period
 from otel_agentic.cli.render.report_tables import print_markdown, print_report
-from otel_agentic.cli.render.terminal import print_json, print_text
+from otel_agentic.cli.render.summary import MOST_FAILURES, print_summary
+from otel_agentic.cli.render.terminal import console, print_json, print_text
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.results.charts import Charts, ConversationOutcomes
 from otel_agentic.results.conversations import ConversationDetails
+from otel_agentic.results.failures import FailureReport
 from otel_agentic.results.reports import Report
 
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
+    from otel_agentic.results.conversations import OpenConversations
 
 _KIB: Final = 1024
 #: The largest number of conversations that a page contains with their turns.
@@ -154,6 +165,8 @@ def _need(module: str, option: str) -> None:
     help='What counts as a success: correct, tools, state, "agentest.helpfulness >= 4", a profile such as traffic; '
     'joined by " and ", all have to pass.',
 )
+@click.option("--details", is_flag=True, help="Print every estimate, tool score, metric and note.")
+@open_option
 @output_option("table", "json", "markdown", "html", note="; html is a page with charts")
 @click.option(
     "-o",
@@ -168,6 +181,8 @@ def report(
     selection: Selection,
     k: str | None,
     metrics: str | None,
+    details: bool,
+    show_open: bool,
     output: str,
     out: Path | None,
     web: bool,
@@ -181,18 +196,27 @@ def report(
     names = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     request = {**selection.arguments, **options, "k": numbers_of(k, "-k")}
     check_output(output, out, web=web, plot=plot)
+    if show_open:
+        refuse_open(output)
     with target.open() as client:
-        result = client.get(Report, "report", metrics=names, **request)
+        brief = output == "table" and not details
+        result = client.get(Report, "report", metrics=[] if brief and names is None else names, **request)
+        failures = failures_of(client, selection) if brief and options["window"] is None else None
         charts = client.get(Charts, "report_pictures", **request) if plot or output == "html" else None
         conversations = (
             client.get(ConversationOutcomes, "report_conversations", **request)
             if output in {"html", "markdown"}
             else None
         )
-        details = (
+        failing = (
             failing_conversations(client, charts, conversations, result.evaluation)
             if output == "html" and charts is not None and conversations is not None
             else []
+        )
+        open_conversations = (
+            open_conversations_of(client, selection, scored=show_open, is_empty=not result.groups)
+            if output == "table"
+            else None
         )
     about = period(options["window"], selection.since, selection.until)
     if result.evaluation != "default":
@@ -202,10 +226,29 @@ def report(
     elif output == "html" and charts is not None and conversations is not None:
         from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the templates
 
-        write_page(page(result, charts, about, conversations, details), out, web=web)
+        write_page(page(result, charts, about, conversations, failing), out, web=web)
     elif output == "markdown" and conversations is not None:
         print_markdown(result, conversations, about)
-    else:
+    elif details:
         print_report(result, about)
+    else:
+        print_summary(result, failures, about, target.options)
+    if open_conversations is not None:
+        _print_open(open_conversations, selection, show_open=show_open, is_empty=not result.groups)
     if plot and charts is not None:
         print_curves(charts)
+
+
+def failures_of(client: Client, selection: Selection) -> FailureReport:
+    """Return the failures of a selection, worst first, as many as a summary shows."""
+    return client.get(FailureReport, "failures", **selection.arguments, limit=MOST_FAILURES)
+
+
+def _print_open(result: OpenConversations, selection: Selection, *, show_open: bool, is_empty: bool) -> None:
+    """Print open conversations below a report, or why there is nothing to report."""
+    if show_open:
+        print_open(console(), result)
+    elif is_empty:
+        say_empty(console(), result, selection.agent)
+    else:
+        say_open(console(), result)

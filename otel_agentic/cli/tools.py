@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
+from otel_agentic.cli.render.open_conversations import (
+    open_conversations_of,
+    open_option,
+    print_open_faults,
+    refuse_open,
+    say_empty,
+)
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
     differing_and_shared,
+    fits,
     numbers,
     print_csv,
     print_json,
@@ -20,7 +28,8 @@ from otel_agentic.cli.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.cli.render.text import NOTHING, compact, moment, percent, plural, safe, short
+from otel_agentic.cli.render.text import NOTHING, compact, difference_text, moment, percent, plural, safe, short
+from otel_agentic.differences import around
 from otel_agentic.results import to_json
 from otel_agentic.results.failures import FailingTool, FailingTools, ToolFaultExample
 
@@ -48,9 +57,9 @@ def print_example(out: Console, row: FailingTool) -> None:
     say(out, _when(row))
     if row.wrong_values and row.faults > 1:
         click.echo()
-        columns = [Column(name="times", right=True), *text("actual", "expected")]
+        columns = [Column(name="times", right=True), *text("actual ≠ expected")]
         values = [
-            (value.count, short(value.actual, _VALUE), short(value.expected, _VALUE))
+            (value.count, difference_text(value.expected, value.actual, _VALUE))
             for value in row.wrong_values[:_WRONG_VALUES]
         ]
         print_table(out, columns, values)
@@ -127,7 +136,7 @@ def _print_calls(out: Console, example: ToolFaultExample) -> None:
     keys = list(dict.fromkeys(key for call in calls.values() for key in call))
     if not calls:
         return
-    rows = [(key, *(_value(call, key) for call in calls.values()), _mark(calls, key, example)) for key in keys]
+    rows = [(key, *_values(calls.values(), key), _mark(calls, key, example)) for key in keys]
     columns = text(safe(example.tool), *calls, "")
     click.echo()
     if keys:
@@ -138,8 +147,14 @@ def _print_calls(out: Console, example: ToolFaultExample) -> None:
     click.echo()
 
 
-def _value(call: JsonObject, key: str) -> str:
-    return short(call[key], _VALUE) if key in call else "missing"
+def _values(calls: Iterable[JsonObject], key: str) -> list[str]:
+    """Return the values of a parameter in one or two calls, long ones cut around their difference."""
+    texts = [" ".join(safe(call[key]).split()) if key in call else "missing" for call in calls]
+    return (
+        [*around(texts[0], texts[1], _VALUE)]
+        if len(texts) > 1 and texts[0] != texts[1]
+        else [short(text, _VALUE) for text in texts]
+    )
 
 
 def _mark(calls: Mapping[str, JsonObject], key: str, example: ToolFaultExample) -> str:
@@ -150,28 +165,6 @@ def _mark(calls: Mapping[str, JsonObject], key: str, example: ToolFaultExample) 
         and len({compact(call.get(key)) for call in calls.values()}) == 1
     )
     return "" if is_same else "differs"
-
-
-def describe_difference(expected: Any, actual: Any, limit: int) -> str:
-    """Return the first difference of two values, with its path in objects and lists.
-
-    >>> describe_difference([{"id": 1, "sum": 2}], [{"id": 1, "sum": 3}], 20)
-    '[0].sum 3 instead of 2'
-    """
-    path = ""
-    while (step := _step(expected, actual)) is not None:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
-        expected, actual = expected[step], actual[step]
-    return f"{path} {short(actual, limit)} instead of {short(expected, limit)}".lstrip()
-
-
-def _step(expected: Any, actual: Any) -> int | str | None:
-    """Return the key or index at which two objects or lists of the same shape first differ, or None."""
-    if isinstance(expected, dict) and isinstance(actual, dict) and expected.keys() == actual.keys():
-        return next((key for key in expected if expected[key] != actual[key]), None)
-    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        return next((index for index, value in enumerate(expected) if value != actual[index]), None)
-    return None
 
 
 _CSV_COLUMNS: Final = (
@@ -213,6 +206,7 @@ def tools() -> None:
     metavar="N",
     help="Show the newest example of row N: expected and actual call side by side.",
 )
+@open_option
 @output_option("table", "json", "csv")
 def failing(
     target: Target,
@@ -223,6 +217,7 @@ def failing(
     parameter: str | None,
     by: str | None,
     show: int | None,
+    show_open: bool,
     output: str,
 ) -> None:
     """List the faults of tools, with their counts, first occurrence, versions and an example.
@@ -235,10 +230,18 @@ def failing(
     wrong values, the versions with their counts, an explanation, the span.
     """
     only = {"tool": tool, "dimension": dimension, "fault": fault, "parameter": parameter}
+    if show_open:
+        refuse_open(output)
     by = by or ("problem" if output == "table" else "version")
     with target.open() as client:
         result: FailingTools | FailingTool = client.get(
             _RESULT, "tools_failing", **selection.arguments, **only, show=show, by=by, counted=True
+        )
+        is_empty = isinstance(result, FailingTools) and not result.conversations
+        open_conversations = (
+            open_conversations_of(client, selection, scored=show_open, is_empty=is_empty)
+            if output == "table" and (show_open or is_empty)
+            else None
         )
     rows = [result] if isinstance(result, FailingTool) else result.rows
     if output == "json":
@@ -252,6 +255,12 @@ def failing(
     else:
         say_evaluation(console(), result.evaluation)
         _print(console(), result, filtered=any(only.values()))
+    if open_conversations is None:
+        return
+    if show_open:
+        print_open_faults(console(), open_conversations)
+    else:
+        say_empty(console(), open_conversations, selection.agent)
 
 
 def _print(out: Console, result: FailingTools, *, filtered: bool) -> None:
@@ -265,10 +274,27 @@ def _print(out: Console, result: FailingTools, *, filtered: bool) -> None:
         (shared["agent_version"],) = versions
     subject = " ".join(str(shared[name]) for name in _SUBJECT if shared.get(name))
     several = len(versions) > 1
-    cells = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
     title = f"Failing tools of {subject}" if subject else "Failing tools"
-    print_table(out, _columns(names, several=several), cells, title)
+    columns = _columns(names, several=several)
+    cells = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
+    if fits(columns, cells, out.width):
+        print_table(out, columns, cells, title)
+    else:
+        say(out, title, style="bold")
+        for number, row in enumerate(rows, 1):
+            _print_row(out, number, row, names, several=several)
     say(out, f"({_counts_of(result)}; --show N shows one)", style="dim")
+
+
+def _print_row(out: Console, number: int, row: FailingTool, names: Sequence[str], *, several: bool) -> None:
+    """Print a row as lines, because the terminal is too narrow for the table."""
+    subject = " ".join(str(value) for name in names if (value := getattr(row, name)))
+    fault = " ".join(filter(None, (row.tool, row.fault, row.parameter, f"({subject})" if subject else "")))
+    counts = f"{row.failed:,} failed, {plural(row.faults, 'fault')}, rate {percent(row.rate)}"
+    say(out, f"{number}. {fault}: {counts}")
+    say(out, f"   {_example(row)}")
+    versions = f", versions {versions_of(row)}" if several else ""
+    say(out, f"   in {short(row.example_conversation)}, since {moment(row.since, _DAY)}{versions}", style="dim")
 
 
 def _columns(names: Sequence[str], *, several: bool) -> list[Column]:
@@ -276,15 +302,15 @@ def _columns(names: Sequence[str], *, several: bool) -> list[Column]:
     return [
         Column(name="#", right=True),
         *text(*(name.replace("agent_", "") for name in names)),
-        Column(name="tool", least=16),
-        Column(name="dimension", unfolded=True, spare=2),
+        Column(name="tool", unfolded=True),
+        Column(name="dimension", unfolded=True),
         Column(name="fault", least=16),
         *numbers("failed", "faults", "rate"),
-        Column(name="share", right=True, spare=4),
+        Column(name="share", right=True),
         Column(name="since", unfolded=True),
         *([Column(name="versions", least=10)] if several else []),
-        Column(name="for example", least=24, spare=1),
-        Column(name="conversation", unfolded=True, spare=3),
+        Column(name="for example", least=24),
+        Column(name="conversation", unfolded=True),
     ]
 
 
@@ -333,7 +359,7 @@ def _empty_reason(result: FailingTools, *, filtered: bool) -> str:
 def _example(row: FailingTool) -> str:
     """Return the fault in the newest conversation, without the content of other columns."""
     if row.parameter:
-        return describe_difference(row.expected, row.actual, _VALUE_IN_TABLE)
+        return difference_text(row.expected, row.actual, _VALUE_IN_TABLE)
     if row.fault == "missing":
         tried_note = f"({row.tried:,} of {row.faults:,} after errors of it) " if row.tried else ""
         return tried_note + _call(row.expected_call)

@@ -88,6 +88,7 @@ class EvaluateArguments(Selection):
         metrics: run the evaluators of exactly these metrics; None for those of the settings.
         suite: only conversations that are matched to a case with this tag.
         evaluation: the name under which scores are stored.
+        close_open: first close the conversations that are open because no collector runs.
     """
 
     cases: Sequence[tuple[str, str]] = ()
@@ -96,6 +97,7 @@ class EvaluateArguments(Selection):
     metrics: list[str] | None = None
     suite: str | None = None
     evaluation: str = DEFAULT
+    close_open: bool = False
 
     @property
     def files(self) -> tuple[list[TruthFile], list[TruthFile]]:
@@ -124,6 +126,15 @@ def evaluate(context: Context, *, request: EvaluateArguments) -> dict[str, Any]:
     follow the default evaluation only.
     """
     runner, evaluation = context.engine.runner, request.evaluation
+    if request.close_open:
+        if context.engine.collecting:
+            raise UsageError(
+                "evaluate --close-open: a running collector holds the store and closes conversations after "
+                "conversations.idle_s; set a shorter time in its settings and restart it"
+            )
+        from otel_agentic.commands.ingest import close_open  # noqa: PLC0415 — few commands rebuild conversations
+
+        close_open(context.engine, context.progress)
     metric_selection = request.chosen(runner)
     cases, labels = request.files
     check_labels(context.engine.store, labels)

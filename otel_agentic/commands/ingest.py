@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_agentic import plugins
+from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.reports.conversations import by_framework, of_view
 from otel_agentic.results.store import Coverage, Ingested, SpanCounts
 from otel_agentic.spans.model import Receipt
-from otel_agentic.store.queries.conversations import coverage
+from otel_agentic.store.queries.conversations import coverage, open_rows
+from otel_agentic.store.table import Selection
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine, Progress
@@ -88,6 +90,16 @@ def rebuild_pending(engine: Engine, progress: Progress, rebuilder: Rebuilder | N
     affected = unbuilt | rebuilder.read(pending, step)
     step = _counter(progress, "rebuilding", len(affected.keys) + len(affected.loose_traces))
     return rebuilder.rebuild(affected, lambda _: "end_of_input", step)
+
+
+def close_open(engine: Engine, progress: Progress) -> RebuildResult:
+    """Rebuild everything that arrived, and close all open conversations, which only a running collector would do."""
+    rebuilt = rebuild_pending(engine, progress)
+    with engine.store.read() as con:
+        keys = frozenset(open_rows(con, Selection()))
+    return rebuilt + engine.rebuilder.rebuild(
+        AffectedItems(keys=keys, loose_traces=frozenset()), lambda _: "end_of_input"
+    )
 
 
 def _counter(progress: Progress, stage: str, total: int) -> Callable[[int], None]:

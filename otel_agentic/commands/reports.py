@@ -26,6 +26,7 @@ from otel_agentic.reports.report import ReportRequest
 from otel_agentic.reports.report import report as build_report
 from otel_agentic.reports.suites import TrendBy, require_suite, trend
 from otel_agentic.results.charts import Charts, ConversationOutcomes
+from otel_agentic.results.conversations import OpenConversations
 from otel_agentic.results.evaluation import Suite, SuiteTrend
 from otel_agentic.results.failures import FailureReport
 from otel_agentic.results.gate import GateResult, is_file
@@ -326,6 +327,24 @@ def conversations_list(
     """Return conversations, newest first."""
     with context.showing(evaluation).store.read() as con:
         return to_json_value(browse.list_conversations(con, selection, outcome=outcome, limit=limit))
+
+
+@command("conversations_open", role="query")
+def conversations_open(
+    context: Context,
+    *,
+    selection: Selection,
+    scored: bool = False,
+    arriving: bool = False,
+    limit: Annotated[int, Field(ge=1)] = 1000,
+) -> OpenConversations:
+    """Return the open conversations of a selection, `scored` the newest of them with their provisional outcomes.
+
+    With `arriving`, also count the traces that are not in a conversation yet, which reads the times of all spans.
+    """
+    from otel_agentic.reports.provisional import open_conversations  # noqa: PLC0415 — few commands score conversations
+
+    return open_conversations(context.engine, selection, limit=limit if scored else 0, arriving=arriving)
 
 
 @command("conversations_show", role="query")

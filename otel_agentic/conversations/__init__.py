@@ -1,6 +1,6 @@
 """Build each `Conversation` from agent events: assign events to conversations, turns and tool calls, in order."""
 
-from otel_agentic.conversations.assemble import assemble, has_end_mark
+from otel_agentic.conversations.assemble import assemble, end_mark
 from otel_agentic.conversations.link import link, link_segments, read_segments
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn, idle_limit_ns, turn_limit_ns
 from otel_agentic.conversations.segments import Linked, Segment
@@ -13,7 +13,7 @@ __all__ = [
     "ToolCall",
     "Turn",
     "assemble",
-    "has_end_mark",
+    "end_mark",
     "idle_limit_ns",
     "link",
     "link_segments",

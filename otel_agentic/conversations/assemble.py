@@ -9,7 +9,7 @@ import hashlib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -416,7 +416,7 @@ def assemble(
         linked: the segments, from `link`.
         settings: attribute names and error patterns.
         revision: the revision number, 1-based.
-        closed_by: the reason why it closed, None while it is open. An end mark in the spans takes precedence over `idle`.
+        closed_by: the reason why it closed, None while it is open. An end mark in the spans takes precedence.
     """
     turns = cut(linked.segments)
     nodes = [node for segment in linked.segments for node in segment.nodes]
@@ -431,6 +431,11 @@ def assemble(
     )
     plans = plans_of(turns, events)
     user_hash, session_hash = visitor_hashes(nodes, linked.conversation_id)
+    built_turns = [
+        _with_later_answer(_turn(index, turn, context, plans.get(index, ())), following)
+        for index, (turn, following) in enumerate(zip_longest(turns, turns[1:]))
+    ]
+    mark = _end_mark(headers) if closed_by else None
     return Conversation(
         environment=linked.environment,
         conversation_id=linked.conversation_id,
@@ -440,14 +445,11 @@ def assemble(
         service=first.service,
         started_ns=min(node.span.start_ns for node in events),
         ended_ns=max(node.span.end_ns for node in events),
-        closed_by="end_mark" if closed_by and _has_end_mark(headers) else closed_by,
+        closed_by=closed_by if mark is None else mark.closed_by,
         link_method=linked.method,
         case_id=_first(header.case_id for header in headers),
         verdict=_last([header.verdict for header in headers]),
-        turns=tuple(
-            _with_later_answer(_turn(index, turn, context, plans.get(index, ())), following)
-            for index, (turn, following) in enumerate(zip_longest(turns, turns[1:]))
-        ),
+        turns=tuple(built_turns if mark is None else _with_error(built_turns, mark.error)),
         tool_definitions=definitions_of(events),
         final_state=final_state_of(nodes, settings.state_attributes),
         user_hash=user_hash,
@@ -468,13 +470,31 @@ def _with_later_answer(turn: Turn, following: TurnSpans | None) -> Turn:
     return turn if answer is None else replace(turn, answer=answer[0], answer_captured=answer[1])
 
 
-def has_end_mark(linked: Linked) -> bool:
-    """Return whether a span marks the end of the conversation."""
-    return _has_end_mark([node.event.header for segment in linked.segments for node in segment.nodes])
+@dataclass(frozen=True, slots=True)
+class EndMark:
+    """The statement of a span that its conversation is over; `error` is the error of that span, None if it succeeded."""
+
+    error: str | None
+
+    @property
+    def closed_by(self) -> ClosedBy:
+        """The reason for which the conversation is closed."""
+        return "end_mark" if self.error is None else "agent_error"
 
 
-def _has_end_mark(headers: Sequence[Header]) -> bool:
-    return any(header.ends_conversation for header in headers)
+def end_mark(linked: Linked) -> EndMark | None:
+    """Return the end mark in the spans of a conversation, None without one."""
+    return _end_mark([node.event.header for segment in linked.segments for node in segment.nodes])
+
+
+def _end_mark(headers: Iterable[Header]) -> EndMark | None:
+    marks = [header for header in headers if header.ends_conversation]
+    return EndMark(next((mark.error for mark in marks if mark.error is not None), None)) if marks else None
+
+
+def _with_error(turns: Sequence[Turn], error: str | None) -> list[Turn]:
+    """Return the turns; the last one has the error with which the agent ended, unless it has one of its own."""
+    return [*turns[:-1], *(replace(last, error=last.error or error) for last in turns[-1:])]
 
 
 def _agent_name(turns: Sequence[TurnSpans]) -> str | None:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 ConversationId = NewType("ConversationId", str)
 CallKind = Literal["tool", "transfer", "agent"]
 CallSource = Literal["span", "message", "both"]
-ClosedBy = Literal["end_mark", "end_of_input", "idle"]
+#: `agent_error` is an end mark on a span that failed: the agent's program ended with an error.
+ClosedBy = Literal["end_mark", "agent_error", "end_of_input", "idle"]
 Captured = Literal["full", "partial", "none"]
 LinkMethod = Literal["explicit", "span_link", "history", "trace"]
 #: Tolerance in nanoseconds: the sender's clock counts as wrong if a span ends more than this after it was received.
@@ -140,7 +141,7 @@ class Conversation:
     @property
     def ended(self) -> bool:
         """Whether an end mark proves that the conversation ended; idleness and the end of a file prove nothing."""
-        return self.closed_by == "end_mark"
+        return self.closed_by in {"end_mark", "agent_error"}
 
     @property
     def content_captured(self) -> Captured:

@@ -199,11 +199,15 @@ class Segment:
 def segments_of(nodes: Sequence[Node]) -> list[Segment]:
     """Return the segments of one trace: one for each explicit conversation id, or one without an id.
 
+    A trace without a conversation id that names a case and an attempt belongs to the conversation of this attempt.
+
     Args:
         nodes: all nodes of the trace in depth-first order (`build_tree`).
     """
     groups: dict[str | None, list[Node]] = defaultdict(list)
     ids = [None if conversation_id is None else short(conversation_id) for conversation_id in inherited_ids(nodes)]
+    if not any(ids):
+        ids = [_attempt_at_case(nodes)] * len(nodes)
     several = len(set(ids)) > 1
     for node, conversation_id in zip(nodes, ids, strict=True):
         if conversation_id is not None or not several:
@@ -213,6 +217,14 @@ def segments_of(nodes: Sequence[Node]) -> list[Segment]:
         for conversation_id, members in groups.items()
         if any(not isinstance(member.event, Ignored) for member in members)
     ]
+
+
+def _attempt_at_case(nodes: Sequence[Node]) -> str | None:
+    """Return an id for the attempt at a case that a trace names; one attempt is one conversation, even without an id."""
+    headers = [node.event.header for node in nodes]
+    case_id = next((header.case_id for header in headers if header.case_id), None)
+    attempt_id = next((header.attempt_id for header in headers if header.attempt_id), None)
+    return short(f"{case_id}/{attempt_id}") if case_id and attempt_id else None
 
 
 def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:

@@ -28,10 +28,11 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from pydantic import PrivateAttr
 
-from otel_agentic.demo.scenario import AgentName, Response, ScriptedConversation, conversations
+from otel_agentic.demo.recordings import exporter_to
+from otel_agentic.demo.scenario import REFUNDS, AgentName, Response, ScriptedConversation, conversations
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -93,18 +94,6 @@ _TRAINS: Final[dict[tuple[str, str], dict[str, Any]]] = {
 _SEAT_EUR: Final = {"EC 317": {"second": 48, "first": 81}, "TGV 6607": {"second": 35, "first": 62}}
 _BICYCLE_EUR: Final = {"NJ 295": 15}
 _WEATHER: Final = {"Hamburg": {"sky": "sunny", "temp_c": 21}}
-_ORDER_EUR: Final = {
-    "1001": 24.90,
-    "1002": 89.00,
-    "1003": 15.50,
-    "1004": 230.00,
-    "1005": 42.75,
-    "1006": 67.20,
-    "1007": 11.99,
-    "1008": 150.00,
-    "1009": 33.40,
-    "1010": 78.10,
-}
 #: Routes whose timetable is slow on the first request of a process: that call fails, and the agent retries it.
 _COLD: Final = {("Berlin", "Hamburg")}
 
@@ -141,7 +130,7 @@ def check_bicycle(train: str) -> dict[str, Any]:
 @tool
 def lookup_order(order_id: str) -> dict[str, Any]:
     """Return an order."""
-    return {"order_id": order_id, "amount_eur": _ORDER_EUR[order_id], "delivered": True}
+    return {"order_id": order_id, "amount_eur": REFUNDS[order_id], "delivered": True}
 
 
 @tool
@@ -226,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     script = conversations(options.agent, options.version)
     outbox = Outbox(
-        BatchSpanProcessor(_exporter(options.endpoint), schedule_delay_millis=_EXPORT_DELAY_MILLIS), _lateness(script)
+        BatchSpanProcessor(exporter_to(options.endpoint), schedule_delay_millis=_EXPORT_DELAY_MILLIS), _lateness(script)
     )
     provider = TracerProvider(resource=_resource(options.agent, options.version))
     provider.add_span_processor(outbox)
@@ -240,17 +229,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdin.readline()
         outbox.release()
     provider.shutdown()
-
-
-def _exporter(endpoint: str) -> SpanExporter:
-    scheme, _, address = endpoint.partition("://")
-    if scheme == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter  # noqa: PLC0415 — gRPC is loaded where it is used
-
-        return GrpcExporter(endpoint=address, insecure=True)
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter  # noqa: PLC0415 — same
-
-    return HttpExporter(endpoint=f"{endpoint}/v1/traces")
 
 
 def _resource(agent: str, version: str) -> Resource:

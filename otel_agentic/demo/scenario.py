@@ -62,7 +62,7 @@ class ScriptedConversation:
 def conversations(agent: AgentName, version: str) -> list[ScriptedConversation]:
     """Return the conversations of a version of an agent."""
     if agent == "refund-desk":
-        return [_refund(order_id, amount, version) for order_id, amount in _REFUNDS.items()]
+        return [_refund(order_id, amount, version) for order_id, amount in REFUNDS.items()]
     trips = [
         _trip(case, version, attempt, _SLIPS.get((version, case), ())) for attempt in range(ATTEMPTS) for case in _TRIPS
     ]
@@ -175,7 +175,7 @@ _SLIPS: Final[Mapping[tuple[str, str], Sequence[_Slip]]] = {
 _LATE: Final = ("lyon-family-1.0.0-2", "book_seat")
 
 #: Amounts of the orders that are refunded, in euros, as an agent writes them.
-_REFUNDS: Final = {
+REFUNDS: Final = {
     "1001": 24.90,
     "1002": 89.00,
     "1003": 15.50,
@@ -186,6 +186,36 @@ _REFUNDS: Final = {
     "1008": 150.00,
     "1009": 33.40,
     "1010": 78.10,
+    "1011": 19.95,
+    "1012": 54.30,
+    "1013": 120.00,
+    "1014": 8.49,
+    "1015": 36.80,
+    "1016": 99.90,
+    "1017": 62.15,
+    "1018": 47.25,
+    "1019": 205.50,
+    "1020": 13.70,
+    "1021": 71.60,
+    "1022": 28.35,
+    "1023": 88.88,
+    "1024": 164.20,
+    "1025": 31.45,
+    "1026": 57.90,
+    "1027": 22.10,
+    "1028": 140.75,
+    "1029": 9.99,
+    "1030": 83.30,
+    "1031": 45.60,
+    "1032": 17.85,
+    "1033": 110.40,
+    "1034": 66.66,
+    "1035": 38.20,
+    "1036": 92.75,
+    "1037": 26.50,
+    "1038": 59.95,
+    "1039": 181.00,
+    "1040": 12.30,
 }
 
 

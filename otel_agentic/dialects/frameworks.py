@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
+from typing import Any
 
-__all__ = ["Framework", "framework_of", "frameworks"]
+__all__ = ["Framework", "content_variables", "framework_of", "frameworks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +29,29 @@ class Framework:
 
 
 @cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(resources.files("otel_agentic.dialects").joinpath("frameworks.toml").read_text("utf-8"))
+
+
+def content_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return environment variables under which the frameworks record content, as far as a variable decides that.
+
+    >>> content_variables({"HOME": "/root", "OTEL_SDK_DISABLED": "true"})["TRACELOOP_TRACE_CONTENT"]
+    'true'
+    """
+    run = _data()["run"]
+    remaining = {name: value for name, value in environment.items() if name not in run["unset"]}
+    added = {
+        name: ",".join(dict.fromkeys([*filter(None, remaining.get(name, "").split(",")), word]))
+        for name, word in run["add"].items()
+    }
+    return {**remaining, **run["set"], **added}
+
+
+@cache
 def frameworks() -> tuple[Framework, ...]:
     """Return every framework that has a page, in the order of the index; the last one is for unknown frameworks."""
-    data = tomllib.loads(resources.files("otel_agentic.dialects").joinpath("frameworks.toml").read_text("utf-8"))
+    data = _data()
 
     def text(value: str) -> str:
         for name, phrase in data["phrases"].items():

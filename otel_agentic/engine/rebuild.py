@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from otel_agentic.conversations import (
     Linked,
     assemble,
-    has_end_mark,
+    end_mark,
     idle_limit_ns,
     link_segments,
 )
@@ -493,8 +493,9 @@ def complete_in(ids: AbstractSet[Key], linked: Iterable[Linked]) -> list[Linked]
 
 def _reason(linked: Linked, current: Current | None) -> ClosedBy | None:
     """Return the reason for which a conversation that has not become idle is closed; a closed one does not reopen."""
-    if has_end_mark(linked):
-        return "end_mark"
+    mark = end_mark(linked)
+    if mark is not None:
+        return mark.closed_by
     return "idle" if current is not None and current.closed else None
 
 

@@ -396,11 +396,25 @@ class EvaluationRunner:
         keys = [item.conversation.key for item in matched]
         with self.store.read() as con:
             stored = stored_scores(con, truth.evaluation.evaluation_id, keys, current=True)
+        computed = self._computed_scores(matched, judge_run)
+        return {key: with_faults(stored[key], score) for key, score in computed.items() if key in stored}
+
+    def _computed_scores(
+        self, matched: Sequence[MatchedConversation], judge_run: JudgeRun
+    ) -> dict[Key, ConversationScore]:
+        """Return the scores that follow from cached verdicts, without criteria on metrics."""
         score = scorer_of(self._settings)
         with judge_run.cached_answers() as ask:
             dialogues = (score(item, self.judge, self._settings) for item in matched)
-            computed = {matched[index].conversation.key: score for index, score in run_dialogues(dialogues, ask)}
-        return {key: with_faults(stored[key], score) for key, score in computed.items() if key in stored}
+            return {matched[index].conversation.key: score for index, score in run_dialogues(dialogues, ask)}
+
+    def provisional_scores(self, keys: Sequence[Key]) -> dict[Key, ConversationScore]:
+        """Return the scores that open conversations have so far.
+
+        They are not stored. A judge that calls a model is not asked: without a cached verdict, an answer is not evaluated.
+        """
+        with self.judge_run() as judge_run:
+            return self._computed_scores(self.match(self.truth(), keys), judge_run)
 
     def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
         """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""

@@ -45,6 +45,8 @@ def core_scores(subject: Subject) -> list[MetricScore]:
     # A draft decides no outcome, so deviations from it are not faults.
     is_reviewed = score.computed_reason != "unreviewed"
     faults = [*_tools(score), *_answers(score), *_missing_parts(subject, score)] if is_reviewed else []
+    if score.computed_reason == "agent_error":
+        faults.append(agent_error(score.explanation))
     return faults or [without_fault(score.outcome_source, score.explanation)]
 
 
@@ -58,6 +60,11 @@ def fault_details(expected_index: int | None, effect: Effect | None) -> dict[str
     """Return the details that decide the severity and the root cause: the expected call, and the effect of the tool."""
     details = {"expected_index": expected_index, "effect": effect}
     return {name: value for name, value in details.items() if value is not None}
+
+
+def agent_error(explanation: str) -> MetricScore:
+    """Return the fault of an agent whose program ended with an error."""
+    return MetricScore(name=CONVERSATION, label="agent_error", explanation=explanation)
 
 
 def missing_output(output: str) -> MetricScore:
@@ -382,6 +389,7 @@ _CAUSE_TITLES: Final = {
     (LOOPS, ""): "{tool} was called again with the same arguments and the same result",
     (ANSWER, "wrong_answer"): "the answer was wrong",
     (ANSWER, "forbidden_answer"): "the answer contains forbidden content",
+    (CONVERSATION, "agent_error"): "the agent ended with an error",
     (CONVERSATION, "missing_turn"): "an expected turn never came",
     (CONVERSATION, "state_mismatch"): "the end state differs from the expected one",
     (CONVERSATION, "output_not_said"): "an expected output is missing from the answers",

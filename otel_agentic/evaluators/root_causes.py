@@ -56,6 +56,7 @@ _ENDS: Final[Mapping[tuple[str, str | None], int]] = {
     for rank, kind in enumerate(
         [
             (TURN_END, "error"),
+            (CONVERSATION, "agent_error"),
             (TOOL, "unused_result"),
             (CONVERSATION, "extra_turn"),
             (CONVERSATION, "missing_turn"),

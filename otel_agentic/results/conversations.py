@@ -141,6 +141,66 @@ class ToolFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisionalFault:
+    """A fault of a tool in an open conversation."""
+
+    tool_name: str
+    fault: str
+    parameter: str | None
+    expected: Any
+    actual: Any
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenConversation:
+    """An open conversation with its provisional outcome.
+
+    `outcome` is `failed already`, `no failure so far`, or `not evaluated` for `reason`. `closes_at` is when it closes if no
+    further span arrives.
+    """
+
+    conversation_id: str
+    environment: str
+    agent: str | None
+    agent_version: str | None
+    closes_at: str
+    turn_count: int
+    case_id: str | None
+    outcome: str
+    reason: str | None
+    explanation: str
+    faults: list[ProvisionalFault]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenConversations:
+    """The open conversations of a selection, and why a selection may have no closed ones.
+
+    Attributes:
+        open: the number of open conversations.
+        arriving: the number of traces whose spans arrived, but which are not in a conversation yet; None if not requested.
+        first_closes_at: when the first one closes; None without one.
+        collecting: whether a collector runs on the store; without one, conversations stay open.
+        others: the number of other conversations in the store: closed, or not in the selection.
+        spans: the number of spans in the whole store.
+        cases: the number of cases.
+        agents: the names of the agents in the store.
+        conversations: the open conversations with their provisional outcomes, the newest first; empty unless requested.
+    """
+
+    open: int
+    arriving: int | None
+    first_closes_at: str | None
+    collecting: bool
+    others: int
+    spans: int
+    cases: int
+    agents: list[str]
+    conversations: list[OpenConversation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallPair:
     """An expected call with the actual call that scoring paired it with, or one of both; a row of `call_pairs`."""
 

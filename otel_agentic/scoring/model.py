@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from otel_agentic.differences import around
 from otel_agentic.scoring.compile import agrees
 from otel_agentic.truth.model import EXACT, Case, ModeName
 from otel_agentic.truth.values import json_text
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Maximum length of the arguments of a call in a message, all of them together.
 _CALL_CHARACTERS: Final = 120
+#: Maximum length of a value in a message, and of the part of a value in which a difference is located.
+_VALUE_CHARACTERS: Final = 60
+_WHOLE_TEXT: Final = 100_000
 #: Arguments up to this length are shown first.
 _SHORT_CHARACTERS: Final = 40
 
@@ -130,8 +134,13 @@ def _wrong_parameters(fault: ToolFault) -> str:
     message = f"{fault.tool_name} {_where(fault)}: parameter {difference.path}"
     if not difference.is_expected:
         return f"{message} = {json_text(difference.actual)} was not expected"
-    expected = _EXPECTATIONS.get(fault.mode or "exact", "{}").format(json_text(difference.expected))
-    actual = f"was {json_text(difference.actual)}" if difference.is_made else "was not given"
+    if not difference.is_made:
+        expected_text, actual = json_text(difference.expected), "was not given"
+    else:
+        texts = [json_text(value, _WHOLE_TEXT) for value in (difference.expected, difference.actual)]
+        expected_text, actual_text = around(texts[0], texts[1], _VALUE_CHARACTERS)
+        actual = f"was {actual_text}"
+    expected = _EXPECTATIONS.get(fault.mode or "exact", "{}").format(expected_text)
     return f"{message} {actual}, expected {expected}"
 
 

@@ -66,6 +66,13 @@ def unproven_absence(conversation: Conversation, settings: ScoringSettings) -> t
     return "incomplete", "the conversation went quiet"
 
 
+def agent_error(conversation: Conversation) -> Part | None:
+    """Return the failure of an agent whose program ended with an error, None if it did not."""
+    if conversation.closed_by != "agent_error":
+        return None
+    return failed("agent_error", f"the agent ended with an error: {conversation.turns[-1].error or 'no message'}")
+
+
 def align_turns(expected: Sequence[str | None], actual: Sequence[str | None]) -> Mapping[int, int]:
     """Return the best alignment in order, as a mapping from actual turn index to case turn index.
 
@@ -485,8 +492,12 @@ def _finish(
     conversation, match, case = matched.conversation, matched.match, matched.match.case
     criteria = criteria_of(case, settings)
     deciding = _deciding(criteria, computed.parts, computed.blocked, metric_parts or {})
+    crash = None if computed.blocked is not None else agent_error(conversation)
+    if crash is not None:
+        deciding = {"completion": [crash], **deciding}
     atoms = list({id(part): part for parts in deciding.values() for part in parts}.values())
-    computed_part = combine(atoms)
+    # An agent that ended with an error has failed, even if a judge is unsure about an answer.
+    computed_part = combine(atoms if crash is None else [crash])
     annotated_verdict = given_verdict(matched, settings)
     final = under_verdict(computed_part, annotated_verdict)
 

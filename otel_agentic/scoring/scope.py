@@ -18,6 +18,7 @@ Outcome = Literal["pass", "fail", "not_evaluated"]
 
 
 FailReason = Literal[
+    "agent_error",
     "wrong_answer",
     "forbidden_answer",
     "tool_fault",

@@ -274,7 +274,7 @@ ANTI JOIN results USING (environment, conversation_id, revision)
 LEFT JOIN (
     SELECT environment, conversation_id, min(window_time) AS window_time FROM conversations WHERE superseded GROUP BY ALL
 ) o USING (environment, conversation_id)
-WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by IN ('idle', 'end_mark'))
+WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by <> 'end_of_input')
 """
 
 #: If more changes than this are recorded at once, equal earlier ones are deleted, so that they do not accumulate in a

@@ -57,7 +57,7 @@ FROM conversations
 ANTI JOIN (
     SELECT * FROM conversation_scores WHERE evaluation = '{DEFAULT}' AND NOT superseded
 ) USING (environment, conversation_id, revision)
-WHERE NOT superseded AND closed_by IN ('idle', 'end_mark')
+WHERE NOT superseded AND closed_by <> 'end_of_input'
 ORDER BY window_time, environment, conversation_id
 """  # noqa: S608 — a constant of our own
 _SCORED_BEFORE: Final = """
@@ -241,7 +241,7 @@ WITH core AS (
     SELECT c.environment, c.conversation_id, c.revision, c.window_time
     FROM conversations c JOIN conversation_scores s USING (environment, conversation_id, revision)
     WHERE s.evaluation_id = $core AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
-        AND ($live IS NOT TRUE OR c.closed_by IN ('idle', 'end_mark'))
+        AND ($live IS NOT TRUE OR c.closed_by <> 'end_of_input')
 ), done AS (
     SELECT evaluation_id, environment, conversation_id, revision
     FROM scores

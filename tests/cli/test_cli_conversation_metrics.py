@@ -113,7 +113,7 @@ def test_metrics_are_chosen_by_name_and_none_shows_none(shop: Shop) -> None:
 
 @pytest.mark.parametrize("output", ["table", "markdown", "html"])
 def test_every_form_of_the_report_tells_of_metrics_and_bands(shop: Shop, output: str) -> None:
-    text = done("report", "--db", shop.db, "--format", output).out
+    text = done("report", "--db", shop.db, "--format", output, "--details").out
     for item in ("layers", "tool", "perfect", "moderate", "had nothing to score"):
         assert item in text
 

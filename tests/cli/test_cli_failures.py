@@ -156,7 +156,7 @@ def test_severities_of_the_settings_count(hotel: Path, tmp_path: Path) -> None:
     ],
 )
 def test_where_there_is_none_it_says_what_it_looked_at(hotel: Path, options: tuple[str, ...], message: str) -> None:
-    assert f"{message}\n" == done("failures", "--db", hotel, *options).out
+    assert done("failures", "--db", hotel, *options).out.startswith(f"{message}\n")
 
 
 def test_before_evaluate_it_says_so(tmp_path: Path) -> None:
@@ -199,9 +199,8 @@ def test_a_setting_that_names_no_metric_is_refused(hotel: Path, tmp_path: Path) 
 def test_on_a_terminal_of_any_width_the_numbers_stay_whole(hotel: Path, width: int) -> None:
     lines = on_terminal(width, "failures", "--db", str(hotel))
     assert all(len(line) <= width for line in lines)
-    assert [("1", "high"), ("2", "high")] == [
-        (words[0], words[1]) for words in map(str.split, lines) if words[:1] and words[0] in {"1", "2"}
-    ]
+    assert ["1", "2"] == [words[0] for words in map(str.split, lines) if words[:1] and words[0] in {"1", "2"}]
+    assert ("severity" in lines[1]) == (width > 80)  # it is the first column to go
     assert on_terminal(width, "failures", "--db", str(hotel), "--show", "1")
 
 

@@ -82,7 +82,7 @@ def test_bad_labels_are_reported_with_line_and_column(prepared: Path, tmp_path: 
 
 
 def test_rates_of_an_uncalibrated_judge_have_a_note(shop_of_answers: Path) -> None:
-    assert passage(done("report", "--db", shop_of_answers).out) == snapshot(
+    assert passage(done("report", "--db", shop_of_answers, "--details").out) == snapshot(
         "answers judged by exact, not compared with people yet: `otel-agentic judge calibrate --labels CSV` measures how far it "
         "agrees with them"
     )

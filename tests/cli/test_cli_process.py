@@ -218,7 +218,7 @@ _GROUP = ["case", "correct", "coverage", "tier"]
     ],
 )
 def test_rates_stay_whole_and_are_laid_out_by_the_width(shop: Shop, width: int, headers: list[list[str]]) -> None:
-    lines = on_terminal(width, "report", "--by", "case", "--metrics", "none", "--db", shop.db)
+    lines = on_terminal(width, "report", "--by", "case", "--metrics", "none", "--details", "--db", shop.db)
     tables = lines[: lines.index("Tool correctness: mean score (conversations)")]
 
     assert headers == [re.split(" {2,}", line.strip()) for line in tables if "pass@k" in line]

@@ -57,9 +57,9 @@ def test_text_folds_before_anything_is_left_out(capsys: pytest.CaptureFixture[st
 def test_spare_columns_are_left_out_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     lines = drawn(48, _COLUMNS, _ROWS, capsys)
 
-    assert ["agent", "n", "pass^k", "share"] == lines[0].split()
+    assert ["agent", "n", "pass^k"] == lines[0].split()
     assert ".420 [.321, .526]" in lines[2]
-    assert passage(lines[-1]) == snapshot("(example: not shown for want of width; --format json has")
+    assert passage(lines[-1]) == snapshot("(example, share: not shown for want of width; --format")
 
 
 def test_numbers_lose_no_digit_even_on_the_narrowest_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,11 +120,11 @@ def test_no_command_prints_wider_than_the_terminal(shop: Shop, width: int) -> No
 
 
 def test_a_narrow_terminal_gets_a_table_for_each_group(shop: Shop) -> None:
-    lines = on_terminal(80, "report", "--by", "case", "-k", "1", "--db", shop.db)
+    lines = on_terminal(80, "report", "--by", "case", "-k", "1", "--details", "--db", shop.db)
 
     assert item(lines) == snapshot("cancel: 2 of 2 correct, coverage 100%, insufficient_evidence")
     assert "1  .750 [.292, .992]  .750 [.292, .992]  1.00 [.342, 1.00]  1.00 [.342, 1.00]" in lines
     assert item(lines) == snapshot("where: 1 of 2 correct, coverage 100%, insufficient_evidence")
-    output_lines = on_terminal(140, "report", "--by", "case", "-k", "1", "--db", shop.db)
+    output_lines = on_terminal(140, "report", "--by", "case", "-k", "1", "--details", "--db", shop.db)
     rates = ["pass@k,", "pooled", "pass^k,", "pooled", "pass@k,", "per", "case", "pass^k,", "per", "case"]
     assert ["case", "correct", "coverage", "tier", "k", *rates] == output_lines[1].split()

@@ -174,7 +174,7 @@ def test_tool_scores_and_faults_are_there(airline: Airline) -> None:
 
 
 def test_a_report_by_tool_folds_nothing_but_text(airline: Airline) -> None:
-    output = done("report", "--db", airline.db, "--by", "tool", "-k", "1,3").out
+    output = done("report", "--db", airline.db, "--by", "tool", "-k", "1,3", "--details").out
 
     assert opening(output) == snapshot("Reliability of airline-support-agent (all time)\ntool ")
     assert passage(output) == snapshot("cancel_reservation               12/60      100%  not_ready")

@@ -74,44 +74,24 @@ def test_it_succeeds_and_prints_no_log_noise(demo: Run) -> None:
     assert "Traceback" not in demo.printed
 
 
-def test_the_questions_are_answered_in_the_order_in_which_a_reader_asks(demo: Run) -> None:
-    questions = (
-        "How reliable is each agent?",
-        "What is wrong with which tool?",
-        "What do other metrics show?",
-        "One failing conversation, expected vs. actual",
-        "What the telemetry backend received",
-        "Now you",
-    )
-    positions = [demo.printed.index(question) for question in questions]
-    assert sorted(positions) == positions
+def test_it_fits_on_a_screen(demo: Run) -> None:
+    assert len(demo.printed.splitlines()) <= 40
 
 
-def test_the_new_version_is_worse_and_says_so(demo: Run) -> None:
-    assert re.search(r"trip-planner 1\.0\.0 +23/24 +96% ", demo.printed)
-    assert re.search(r"trip-planner 1\.1\.0 +13/24 +100% ", demo.printed)
+def test_one_agent_is_ready_and_the_new_version_of_another_is_worse(demo: Run) -> None:
+    assert re.search(r"refund-desk +2\.3\.0 +40/40 +100% ", demo.printed)
+    assert passage(demo.printed) == snapshot("refund-desk 2.3.0: ready")
+    assert re.search(r"trip-planner +1\.0\.0 +23/24 +96% ", demo.printed)
+    assert re.search(r"trip-planner +1\.1\.0 +13/24 +100% ", demo.printed)
     assert passage(demo.printed) == snapshot("trip-planner 1.1.0: needs_improvement")
 
 
-def test_all_attempts_right_are_still_insufficient_evidence_when_they_are_few(demo: Run) -> None:
-    assert re.search(r"refund-desk 2\.3\.0 +10/10 +100% ", demo.printed)
-    assert re.search(r"refund-desk 2\.3\.0: insufficient_evidence; leaning ready, \d+ more conversations", demo.printed)
-
-
-def test_the_failing_tool_is_named_with_dimension_parameter_values_and_version(demo: Run) -> None:
-    faulty_receiver = r'book_seat +parameters +seat_class: expected "second", actual "first" +6 +1\.1\.0 only'
-    assert re.search(faulty_receiver, demo.printed)
-    assert re.search(r"get_weather +selection +missing: not called +2 +1\.1\.0 only", demo.printed)
-    assert re.search(r"search_trains +none +errored: then tried again +2 +1\.0\.0, 1\.1\.0", demo.printed)
-
-
-def test_the_metrics_tell_which_layer_of_the_new_version_broke_first(demo: Run) -> None:
-    assert re.search(r"its calls broke first +0 of 10 +0 of 24 +(9|1\d) of 24", demo.printed)
-    assert re.search(r"tool F1 +1\.00 +1\.00 +0\.\d\d", demo.printed)
-
-
-def test_expected_and_actual_are_shown_together(demo: Run) -> None:
-    assert re.search(r'seat_class="second", passengers=2\) +seat_class="first", passengers=2\)', demo.printed)
+def test_the_wrong_parameter_is_named_with_its_values_its_version_and_a_conversation(demo: Run) -> None:
+    assert passage(demo.printed) == snapshot(
+        "1. book_seat was given a wrong seat_class: 6 conversations, only in version 1.1.0"
+    )
+    assert 'parameter seat_class was "first", expected "second"' in demo.printed
+    assert "   in lyon-family-1.1.0-3" in demo.printed
 
 
 def test_the_late_span_made_a_second_revision_that_superseded_the_first(demo: Run) -> None:
@@ -121,7 +101,7 @@ def test_the_late_span_made_a_second_revision_that_superseded_the_first(demo: Ru
         (row["revision"], row["superseded"], row["outcome"]) for row in rows
     )
     assert passage(demo.printed) == snapshot(
-        "lyon-family-1.0.0-2 arrived after the conversation had closed: revision 2"
+        "A late span of lyon-family-1.0.0-2 arrived after it had closed: revision 2 replaced it (pass)."
     )
 
 
@@ -129,10 +109,10 @@ def test_the_backend_received_the_pass_pow_3_that_the_report_gives(demo: Run) ->
     groups = json.loads(_ask(demo, "report", "--by", "version", "--format", "json"))["groups"]
     (group,) = [group for group in groups if group["agent_version"] == "1.1.0"]
     reported = group["estimates"][group["default_estimator"]]["pass_pow_k"]["3"]["value"]
-    arrived = re.search(r"agentic\.pass_pow_k\.ratio\{[^}]*agentic\.k=3\} = ([0-9.]+),", demo.printed)
+    arrived = re.search(r"pass\^3 of trip-planner 1\.1\.0 is ([0-9.]+) there, too", demo.printed)
     assert arrived is not None
     assert float(arrived[1]) == pytest.approx(reported, abs=5e-5)
-    counts = re.search(r"([\d,]+) points of (\d+) metrics, ([\d,]+) gen_ai.evaluation.result events", demo.printed)
+    counts = re.search(r"([\d,]+) points of (\d+) metrics and ([\d,]+) events", demo.printed)
     assert counts is not None
     assert all(int(count.replace(",", "")) > 0 for count in counts.groups())
 
@@ -143,10 +123,40 @@ def test_nothing_is_left_running(demo: Run) -> None:
     assert [DB_NAME] == [path.name for path in demo.folder.iterdir()]
 
 
-def test_the_last_line_is_a_command_that_a_shell_runs_as_printed(demo: Run) -> None:
-    command = demo.printed.splitlines()[-1]
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, env=_environment(), text=True)
-    assert "trip-planner" in done.stdout
+def test_the_last_lines_are_commands_that_a_shell_runs_as_printed(demo: Run, tmp_path: Path) -> None:
+    page, show, tools = demo.printed.splitlines()[-3:]
+    results = [
+        subprocess.run(
+            ["sh", "-c", command], capture_output=True, check=True, cwd=tmp_path, env=_environment(), text=True
+        ).stdout
+        for command in (page, show, tools)
+    ]
+    assert "seat_class" in (tmp_path / "report.html").read_text()
+    assert "lyon-family-1.1.0-3" in results[1]
+    assert "seat_class" in results[2]
+
+
+def test_without_a_folder_the_demo_uses_one_in_the_cache_again_and_again(tmp_path: Path) -> None:
+    environment = {**_environment(), "XDG_CACHE_HOME": str(tmp_path)}
+    for _ in range(2):
+        subprocess.run([*CLI, "demo"], check=True, env=environment, stdout=subprocess.DEVNULL)
+    assert [tmp_path / "otel-agentic" / "demo" / DB_NAME] == [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.slow
+def test_the_live_agents_send_what_their_recordings_contain(demo: Run, tmp_path: Path) -> None:
+    live = subprocess.run(
+        [*CLI, "demo", "--live", "--keep", str(tmp_path)],
+        capture_output=True,
+        check=True,
+        env=_environment(),
+        text=True,
+    )
+
+    def results(printed: str) -> list[str]:
+        return re.findall(r"\d+ conversations, \d+ spans|(?:trip-planner|refund-desk) +\S+ +\d+/\d+ +\d+%", printed)
+
+    assert results(live.stdout) == results(demo.printed)
 
 
 def test_a_folder_with_an_earlier_demo_is_refused(demo: Run) -> None:
@@ -171,7 +181,7 @@ def test_a_demo_that_is_terminated_leaves_nothing_running(tmp_path: Path) -> Non
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['langchain'] = None; from otel_agentic.cli import main; main(['demo'])"
+    code = "import sys; sys.modules['langchain'] = None; from otel_agentic.cli import main; main(['demo', '--live'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, env=_environment(), text=True)
     assert 2 == done.returncode
     assert passage(done.stderr) == snapshot("pip install 'otel-agentic[demo]'")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_agentic.demo.agents import Outbox, ScriptedModel
 from otel_agentic.demo.processes import (
+    AGENTS,
     NEW,
     OLD,
     REFUND_DESK,
@@ -27,8 +29,9 @@ from otel_agentic.demo.processes import (
     running_collector,
     wait_until,
 )
-from otel_agentic.demo.run import CASES, DB_NAME, group_faults
-from otel_agentic.demo.scenario import ATTEMPTS, Call, Response, conversations
+from otel_agentic.demo.recordings import Replay
+from otel_agentic.demo.run import CASES, DB_NAME
+from otel_agentic.demo.scenario import ATTEMPTS, AgentName, Call, Response, conversations
 from otel_agentic.errors import BackendError
 from otel_agentic.truth import read_cases
 from tests.snapshots import raises
@@ -102,36 +105,37 @@ def test_the_backend_remembers_the_last_value_of_each_gauge() -> None:
         assert 200 == httpx.post(f"{backend.endpoint}/v1/logs", content=b"", trust_env=False).status_code
 
 
-def test_faults_of_all_versions_stand_together_most_frequent_first() -> None:
-    row: dict[str, Any] = {
-        "agent": "a",
-        "tool": "book",
-        "dimension": "parameters",
-        "fault": "wrong_parameters",
-        "parameter": "class",
+def test_waiting_ends_with_the_process_and_names_its_log() -> None:
+    with raises(BackendError, snapshot("the collector ended while the demo waited for the moon; its log is c.log")):
+        wait_until(lambda: False, lambda: False, what="the moon", log=Path("c.log"))
+
+
+@pytest.mark.parametrize(("agent", "version"), AGENTS)
+def test_a_recording_has_every_conversation_with_fresh_ids_and_ends_now(agent: AgentName, version: str) -> None:
+    before_ns = time.time_ns()
+    first, second = (list(_replayed(agent, version)) for _ in range(2))
+
+    script = conversations(agent, version)
+    names = {
+        (span.attributes or {}).get("session.id", (span.attributes or {}).get("gen_ai.conversation.id"))
+        for span in first
     }
-    values = {"expected": "second", "actual": "first"}
-    rows = [
-        {**row, **values, "agent_version": "2", "faults": 3},
-        {**row, **values, "agent_version": "1", "faults": 1},
-        {
-            **row,
-            "parameter": None,
-            "fault": "missing",
-            "expected": None,
-            "actual": None,
-            "agent_version": "2",
-            "faults": 9,
-        },
-    ]
-    assert [("missing", 9, ("2",)), ("wrong_parameters", 4, ("1", "2"))] == [
-        (fault.kind, fault.count, fault.versions) for fault in group_faults(rows)
-    ]
+    assert {conversation.conversation_id for conversation in script} == names - {None}
+    assert [span.name for span in first] == [span.name for span in second]
+    ids = [{(span.context.trace_id, span.context.span_id) for span in spans} for spans in (first, second)]
+    assert len(ids[0]) == len(first)
+    assert not ids[0] & ids[1]
+    ends_ns = [span.end_time or 0 for span in first]
+    assert before_ns <= max(ends_ns) <= time.time_ns()
 
 
-def test_waiting_ends_with_a_message_that_names_what_did_not_come() -> None:
-    with raises(BackendError, snapshot("the demo waited 0 s for the moon to arrive")):
-        wait_until(lambda: False, "the moon to arrive", limit_s=0.0)
+def _replayed(agent: str, version: str) -> Iterator[ReadableSpan]:
+    """Return the spans that a replay sends."""
+    sent = InMemorySpanExporter()
+    replay = Replay(agent, version, "http://127.0.0.1:1", lambda _: sent)
+    replay.sent()
+    replay.finish()
+    yield from sent.get_finished_spans()
 
 
 def test_a_collector_that_does_not_start_is_reported_with_its_last_output(tmp_path: Path) -> None:

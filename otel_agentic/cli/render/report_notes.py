@@ -299,6 +299,28 @@ def group_notes(groups: Sequence[Group]) -> list[str]:
     return [*sentence, *_one_case_note(groups), *group_judge_notes(groups), *advice(missing)]
 
 
+def warning_notes(groups: Sequence[Group]) -> list[str]:
+    """Return the notes on single groups without which their rates would be misread."""
+    notes = [f"{name_of(group, groups)}: {note}" for group in groups if group.n for note in _warnings(group)]
+    noteworthy = [
+        group for group in groups if (judge := group.judge) and (judge.model or judge.others or judge.calibration)
+    ]
+    return [*notes, *_one_case_note(groups), *group_judge_notes(noteworthy)]
+
+
+def _warnings(group: Group) -> list[str]:
+    """Return the notes on parts that the judge left undecided, on intervals without width, and on sampling."""
+    notes = _unsure(group)
+    if is_partial(group.partial_fails, group.n):
+        notes.append(f"warning: {partial_warning(group.partial_fails, group.n)}")
+    notes += [
+        f"warning: {_collapsed(estimates.estimator)}"
+        for estimates in estimates_by_role(group).values()
+        if estimates.collapsed
+    ]
+    return [*notes, *_sampled(group.sampling)]
+
+
 def not_rebuilt_notes(report: Report) -> list[str]:
     """Return a note on traces and conversations that are missing from a report because they could not be rebuilt."""
     counts = report.not_rebuilt
@@ -362,17 +384,9 @@ def _notes(group: Group) -> list[str]:
     if reasons and group.bounds is not None:
         low, high = group.bounds
         notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
-    notes += _unsure(group)
     if group.tier == "insufficient_evidence" and group.criterion == _CORRECT:
         notes.append(_undecided(group))
-    if is_partial(group.partial_fails, group.n):
-        notes.append(f"warning: {partial_warning(group.partial_fails, group.n)}")
-    notes += [
-        f"warning: {_collapsed(estimates.estimator)}"
-        for estimates in estimates_by_role(group).values()
-        if estimates.collapsed
-    ]
-    return [*notes, *_sampled(group.sampling)]
+    return [*notes, *_warnings(group)]
 
 
 def _unsure(group: Group) -> list[str]:

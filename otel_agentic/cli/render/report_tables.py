@@ -397,9 +397,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.3g}"
 
 
-NOTHING_FOUND: Final = (
-    "no closed conversations in this selection; `otel-agentic conversations list` shows what there is"
-)
+NOTHING_FOUND: Final = "no closed conversations in this selection"
 #: The summary omits utilization, which has no default weight; `tools` and `conversations show` include it.
 _DIMENSIONS: Final = ("selection", "parameters", "sequence")
 _TOOLS_TITLE: Final = "Tool correctness: mean score (conversations)"
@@ -441,6 +439,16 @@ def print_report(report: Report, about: str) -> None:
         say(out, note)
     for note in method_notes(groups):
         say(out, note, style="dim")
+
+
+def print_requested_metrics(out: Console, report: Report) -> None:
+    """Print the metrics that were requested by name, with the notes on those that were not computed."""
+    for heading, table in _metrics(report):
+        if heading == METRICS_TITLE and table.rows:
+            click.echo()
+            print_table(out, table.columns, table.rows, heading)
+    for note in metric_notes(report.groups, report.metrics_chosen):
+        say(out, note)
 
 
 def print_markdown(report: Report, conversations: ConversationOutcomes, about: str) -> None:

@@ -111,6 +111,8 @@ def _field(value: Any) -> Any:
 
 
 _GAP: Final = 2
+#: Longer words are broken rather than that they push other columns off the screen.
+_LONGEST_WORD: Final = 40
 _COLOURS: Final = {
     "pass": "green",
     "fail": "red",
@@ -172,8 +174,7 @@ def print_table(
 def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
     """Return whether a table of these rows fits without omitting columns or cutting values; text may be wrapped."""
     cells = [[safe(value) for value in row] for row in rows]
-    natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
-    return _total(_least(columns, natural)) <= width
+    return _total(_least(columns, cells)) <= width
 
 
 def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[list[str], dict[str, object]]:
@@ -198,8 +199,7 @@ def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[
 def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
     """Return the table. Cells are not interpreted as markup, because most of them are untrusted."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
-    roomy = _total(_least(columns, natural)) <= width
+    roomy = _total(_least(columns, cells)) <= width
     for column in columns:
         # Rich cuts columns that never wrap if even they are too wide; in that case all columns are wrapped instead.
         no_wrap = roomy and (column.right or column.unfolded)
@@ -213,26 +213,26 @@ def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int
 
 def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the indices of the displayed columns: the highest spare columns are omitted until the others fit."""
-    natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
+    least = _least(columns, cells)
     indices = list(range(len(columns)))
     for index in sorted(indices, key=lambda index: -columns[index].spare):
-        least = _least([columns[i] for i in indices], [natural[i] for i in indices])
-        if columns[index].spare == 0 or _total(least) <= width:
+        if columns[index].spare == 0 or _total([least[i] for i in indices]) <= width:
             break
         indices.remove(index)
     return indices
 
 
-def _least(columns: Sequence[Column], natural: Sequence[int]) -> list[int]:
-    return [
-        size if column.right or column.unfolded else min(size, max(column.least, cell_len(column.name)))
-        for column, size in zip(columns, natural, strict=True)
-    ]
+def _least(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the minimum width of each column: its longest line, or its longest word where its text is wrapped."""
+    return [_least_of(column, [row[index] for row in cells]) for index, column in enumerate(columns)]
 
 
-def _natural(column: Column, cells: Sequence[Sequence[str]], index: int) -> int:
-    lines = [line for row in cells for line in row[index].split("\n")]
-    return max(cell_len(line) for line in (column.name, *lines))
+def _least_of(column: Column, texts: Sequence[str]) -> int:
+    natural = max(cell_len(line) for text in (column.name, *texts) for line in text.split("\n"))
+    if column.right or column.unfolded:
+        return natural
+    longest = max((cell_len(part) for text in (column.name, *texts) for part in text.split()), default=0)
+    return min(natural, max(column.least, min(longest, _LONGEST_WORD)))
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from otel_agentic.differences import MISSING, around, differences
+
 if TYPE_CHECKING:
     from otel_agentic.results.reports import Rate
 
@@ -79,6 +81,30 @@ def short(value: Any, limit: int = 60) -> str:
     """
     text = " ".join(safe(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def difference_text(expected: Any, actual: Any, limit: int = 40) -> str:
+    """Return the first difference of an actual from an expected value on one line: path, actual and expected value.
+
+    Each value has at most `limit` characters, cut around the difference. Values of different types have their JSON form.
+
+    >>> difference_text([{"to": "HAT033"}], [{"to": "HAT212"}]), difference_text(3, "3"), difference_text({"a": 1}, {})
+    ('[0].to: HAT212 ≠ HAT033', '"3" ≠ 3', '{} ≠ {"a":1}')
+    """
+    first = next(differences(expected, actual), None)
+    if first is None:
+        return " ".join(safe(actual).split())
+    sides = (first.expected, first.actual)
+    documents = [NOTHING if side is MISSING else printable(compact(side)) for side in sides]
+    texts = [
+        " ".join(safe(side).split()) if isinstance(side, str) else document
+        for side, document in zip(sides, documents, strict=True)
+    ]
+    if texts[0] == texts[1]:
+        texts = documents
+    expected_text, actual_text = around(texts[0], texts[1], limit)
+    path = f"{printable(first.path)}: " if first.path else ""
+    return f"{path}{actual_text} ≠ {expected_text}"
 
 
 def plural(number: int, noun: str) -> str:

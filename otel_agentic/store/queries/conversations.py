@@ -24,6 +24,17 @@ WHERE NOT c.superseded AND {BOUNDS} AND ($outcome IS NULL OR v.outcome = $outcom
 ORDER BY c.window_time DESC, c.conversation_id
 LIMIT $limit
 """  # noqa: S608 — a constant of our own
+_OPEN: Final = f"""
+SELECT c.environment, c.conversation_id, c.agent, c.agent_version, c.link_method = 'explicit' AS has_id
+FROM conversations c
+WHERE NOT c.superseded AND c.closed_by IS NULL AND {BOUNDS}
+"""  # noqa: S608 — a constant of our own
+_TOTALS: Final = """
+SELECT
+    count(*) AS conversations, (SELECT count(*) FROM spans) AS spans,
+    coalesce(list(DISTINCT agent ORDER BY agent) FILTER (agent IS NOT NULL), []) AS agents
+FROM conversations WHERE NOT superseded
+"""
 _WRONG_CLOCKS: Final = """
 SELECT service, count(*) AS conversations, max(ended_at) AS latest
 FROM conversations WHERE NOT superseded AND window_time < ended_at
@@ -92,6 +103,16 @@ WHERE s.evaluator <> 'core' AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c
     AND s.environment = $environment AND s.conversation_id = $id
 ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, s.parameter NULLS FIRST
 """  # noqa: S608 — a constant of our own
+
+
+def open_rows(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Row]:
+    """Return the open conversations of a selection: agent, its version, and whether the spans contain an id."""
+    return {(row["environment"], row["conversation_id"]): row for row in rows(con, _OPEN, bounds(selection))}
+
+
+def store_totals(con: DuckDBPyConnection) -> Row:
+    """Return the numbers of conversations and of spans, and the names of the agents."""
+    return rows(con, _TOTALS, {})[0]
 
 
 def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome: str | None, limit: int) -> list[Row]:

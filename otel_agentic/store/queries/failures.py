@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.blame import BLAME
 from otel_agentic.evaluators.failures import (
+    agent_error,
     extra_turn,
     fault_details,
     missing_output,
@@ -144,16 +145,16 @@ _FAILED: Final = f"""
 WITH failed AS (
     SELECT
         {_LOCATION}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation, s.outcome_source,
-        s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
+        s.computed_reason, s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
         held AND s.case_id IS NOT NULL AS lacking,
-        c.closed_by IS DISTINCT FROM 'end_mark' AND coalesce(s.partial, false) AS awaiting
+        coalesce(c.closed_by, 'open') NOT IN ('end_mark', 'agent_error') AND coalesce(s.partial, false) AS awaiting
     FROM conversation_scores s
     JOIN conversations c USING (environment, conversation_id, revision)
     WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
         AND (s.outcome = 'fail' OR (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL))
 )
 """  # noqa: S608 — a constant of our own
-_WHOSE: Final = "d.* EXCLUDE (missing_outputs, explanation, outcome_source)"
+_WHOSE: Final = "d.* EXCLUDE (missing_outputs, explanation, outcome_source, computed_reason)"
 _CONVERSATIONS: Final = f"""
 {_FAILED}
 SELECT * FROM failed
@@ -279,6 +280,8 @@ def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[Located
         scores_by_location[_location(row)].append(wrong_state(row["explanation"]))
     for row in conversations:
         conversation_problems = scores_by_location[_location(row)]
+        if row["computed_reason"] == "agent_error":
+            conversation_problems.append(agent_error(row["explanation"]))
         if row["lacking"] and _location(row) not in awaited:
             conversation_problems += map(missing_output, row["missing_outputs"])
         if not conversation_problems:
