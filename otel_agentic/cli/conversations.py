@@ -16,6 +16,7 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
+from otel_agentic.cli.render.expectations import aligned_turns, counted_calls, pairs_of
 from otel_agentic.cli.render.open_conversations import open_conversations_of, open_option, print_open_list, say_empty
 from otel_agentic.cli.render.report_tables import shown_name, shown_value
 from otel_agentic.cli.render.terminal import (
@@ -118,10 +119,10 @@ def print_conversation(out: Console, details: ConversationDetails) -> None:
     conversation, score = details.conversation, details.score
     _print_head(out, conversation, score)
     case = (score.case if score is not None else None) or {}
-    expected = _aligned(case, score)
+    expected = aligned_turns(case, score)
     for turn in conversation.turns:
         click.echo()
-        _print_turn(out, turn, expected.get(turn.index), _pairs_of(score, turn.index))
+        _print_turn(out, turn, expected.get(turn.index), pairs_of(score, turn.index))
     if score is not None:
         _print_expected(out, case, score)
         _print_faults(out, score)
@@ -164,18 +165,6 @@ def _warnings(score: ConversationScore) -> Iterator[str]:
         yield "decided although other required parts could not be evaluated"
 
 
-def _aligned(case: JsonObject, score: ConversationScore | None) -> dict[int, JsonObject]:
-    """Return the expected turn of each turn of the conversation, by index."""
-    expected = case.get("turns") or []
-    pairs = [(turn.turn_index, turn.case_turn_index) for turn in (score.turn_scores if score is not None else ())]
-    return {turn: expected[index] for turn, index in pairs if index is not None and index < len(expected)}
-
-
-def _pairs_of(score: ConversationScore | None, turn_index: int | None) -> list[CallPair]:
-    """Return the pairs of the expectation of a turn, or of the expectation on the whole conversation (None)."""
-    return [] if score is None else [pair for pair in score.call_pairs if pair.turn_index == turn_index]
-
-
 def _print_turn(out: Console, turn: ShownTurn, expected: JsonObject | None, pairs: Sequence[CallPair]) -> None:
     rows = _turn_rows(turn, expected or {}, pairs)
     columns = [Column(name=f"turn {turn.index + 1}", unfolded=True), *text("actual", "expected")]
@@ -202,7 +191,7 @@ def _call_rows(turn: ShownTurn, tools: JsonObject, pairs: Sequence[CallPair]) ->
 
     Without a score, `pairs` is empty, and each call has its own row.
     """
-    calls = _counted_calls(tools, pairs)
+    calls = counted_calls(tools, pairs)
     pair_of = {pair.actual_position: pair for pair in pairs}
     for position, call in enumerate(turn.tools):
         pair = pair_of.get(position)
@@ -212,13 +201,6 @@ def _call_rows(turn: ShownTurn, tools: JsonObject, pairs: Sequence[CallPair]) ->
         yield from ([pair.status, "", _expected_of(pair, calls)] for pair in pairs if pair.actual_position is None)
     else:
         yield from (["expected", "", _expected(record)] for record in calls)
-
-
-def _counted_calls(tools: JsonObject, pairs: Sequence[CallPair]) -> list[JsonObject]:
-    """Return the expected calls of the alternative that was scored, or of the expectation itself."""
-    alternative = pairs[0].alternative if pairs else None
-    counted = tools if alternative is None else tools["alternatives"][alternative]
-    return counted.get("calls") or []
 
 
 def _expected_of(pair: CallPair, calls: list[JsonObject]) -> str:
@@ -248,8 +230,8 @@ def _text(value: str | None, limit: int) -> str:
 
 def _print_expected(out: Console, case: JsonObject, score: ConversationScore) -> None:
     """Print expectations that any turn may meet: calls and outputs, with their results."""
-    pairs = _pairs_of(score, None)
-    calls = _counted_calls(case.get("tools") or {}, pairs)
+    pairs = pairs_of(score, None)
+    calls = counted_calls(case.get("tools") or {}, pairs)
     if calls:
         click.echo()
         pair_of = {pair.expected_index: pair for pair in pairs}

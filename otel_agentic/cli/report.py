@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+import webbrowser
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -30,8 +33,9 @@ from otel_agentic.cli.render.report_notes import period
 from otel_agentic.cli.render.report_tables import print_markdown, print_report
 from otel_agentic.cli.render.summary import MOST_FAILURES, print_summary
 from otel_agentic.cli.render.terminal import console, print_json, print_text
-from otel_agentic.errors import UsageError
+from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.results.charts import Charts, ConversationOutcomes
+from otel_agentic.results.conversations import ConversationDetails
 from otel_agentic.results.failures import FailureReport
 from otel_agentic.results.reports import Report
 
@@ -40,17 +44,21 @@ if TYPE_CHECKING:
     from otel_agentic.results.conversations import OpenConversations
 
 _KIB: Final = 1024
+#: The largest number of conversations that a page contains with their turns.
+_MAX_DETAILS: Final = 50
 
 
-def check_output(output: str, out: Path | None, *, plot: bool) -> None:
+def check_output(output: str, out: Path | None, *, web: bool, plot: bool) -> None:
     """Check the output options before anything is computed.
 
     Raises:
-        UsageError: a plotting library is not installed, or the options conflict.
+        UsageError: the plotting library is not installed, or the options conflict.
     """
     if output == "html":
-        if out is None and sys.stdout.isatty():
-            raise UsageError("--format html writes a page for a browser: give -o report.html, or > report.html")
+        if out is None and not web and sys.stdout.isatty():
+            raise UsageError("--format html writes a page for a browser: give --web, -o report.html, or > report.html")
+    elif web:
+        raise UsageError("--web needs --format html")
     elif out is not None:
         raise UsageError(f"-o {out} needs --format html; other formats go to standard output: > {out}")
     if plot:
@@ -61,25 +69,41 @@ def check_output(output: str, out: Path | None, *, plot: bool) -> None:
         _need("plotext", "--plot")
 
 
-def write_page(
-    result: Report, charts: Charts, conversations: ConversationOutcomes, about: str, out: Path | None
-) -> None:
-    """Write a report as a page to a file, or to standard output.
+def failing_conversations(
+    client: Client, charts: Charts, outcomes: ConversationOutcomes, evaluation: str
+) -> list[ConversationDetails]:
+    """Return the conversations that a page contains: the examples of its failures, then other failing ones."""
+    keys = [
+        *((cause.example_environment, cause.example_conversation) for cause in charts.failures.rows),
+        *((fault.environment, fault.example_conversation) for fault in charts.failing.rows),
+        *((row.environment, row.conversation_id) for row in outcomes.rows if row.outcome == "fail"),
+    ]
+    conversations = []
+    for environment, conversation_id in list(dict.fromkeys(keys))[:_MAX_DETAILS]:
+        options = {"conversation_id": conversation_id, "environment": environment, "evaluation": evaluation}
+        # Retention may have removed the conversation of a failure.
+        with suppress(BadInputError):
+            conversations.append(client.get(ConversationDetails, "conversations_show", **options))
+    return conversations
+
+
+def write_page(text: str, out: Path | None, *, web: bool) -> None:
+    """Write a page to a file, or to standard output; with `web`, display it in the browser, from a file of its own if none is given.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the templates and the plotting library
-
-    text = page(result, charts, about, conversations)
-    if out is None:
+    if out is None and not web:
         print_text(text)
         return
+    path = Path(mkdtemp(prefix="otel-agentic-")) / "report.html" if out is None else out
     try:
-        size = out.write_text(text, encoding="ascii")
+        size = path.write_text(text, encoding="ascii")
     except OSError as error:
-        raise UsageError(f"-o {out}: {error.strerror}; give a file that can be written") from error
-    print_text(f"{out}: {-(-size // _KIB):,} KiB\n", err=True)
+        raise UsageError(f"-o {path}: {error.strerror}; give a file that can be written") from error
+    print_text(f"{path}: {-(-size // _KIB):,} KiB\n", err=True)
+    if web and not webbrowser.open(path.resolve().as_uri()):
+        print_text(f"no browser could be started; open {path}\n", err=True)
 
 
 def print_curves(charts: Charts) -> None:
@@ -150,6 +174,7 @@ def _need(module: str, option: str) -> None:
     type=FILE,
     help="Write the page of --format html to this file.",
 )
+@click.option("--web", is_flag=True, help="Open the page of --format html in the browser.")
 @click.option("--plot", is_flag=True, help="Also plot pass@k and pass^k over k in the terminal.")
 def report(
     target: Target,
@@ -160,6 +185,7 @@ def report(
     show_open: bool,
     output: str,
     out: Path | None,
+    web: bool,
     plot: bool,
     **options: Any,
 ) -> None:
@@ -169,7 +195,7 @@ def report(
     """
     names = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     request = {**selection.arguments, **options, "k": numbers_of(k, "-k")}
-    check_output(output, out, plot=plot)
+    check_output(output, out, web=web, plot=plot)
     if show_open:
         refuse_open(output)
     with target.open() as client:
@@ -182,6 +208,11 @@ def report(
             if output in {"html", "markdown"}
             else None
         )
+        failing = (
+            failing_conversations(client, charts, conversations, result.evaluation)
+            if output == "html" and charts is not None and conversations is not None
+            else []
+        )
         open_conversations = (
             open_conversations_of(client, selection, scored=show_open, is_empty=not result.groups)
             if output == "table"
@@ -193,7 +224,9 @@ def report(
     if output == "json":
         print_json(result)
     elif output == "html" and charts is not None and conversations is not None:
-        write_page(result, charts, conversations, about, out)
+        from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the templates
+
+        write_page(page(result, charts, about, conversations, failing), out, web=web)
     elif output == "markdown" and conversations is not None:
         print_markdown(result, conversations, about)
     elif details:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +28,8 @@ from otel_agentic.results.charts import (
 from otel_agentic.results.failures import FailingTool
 from otel_agentic.stats import headline_estimator, shown_estimators
 from otel_agentic.stats.cluster import with_bootstrap
+from otel_agentic.stats.model import Attempts, GroupedAttempts
+from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import (
     WindowKind,
@@ -37,11 +39,26 @@ from otel_agentic.store.queries.conversations import (
     window_points,
 )
 from otel_agentic.store.queries.failures import failing_tools
-from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, parse_window, summarise
+from otel_agentic.windows import (
+    GroupKey,
+    ScoredConversation,
+    WindowPoint,
+    attempts_of,
+    group_by_subject,
+    parse_width,
+    parse_window,
+    results_of,
+    roll,
+    summarise,
+    window_ends,
+)
 
 if TYPE_CHECKING:
+    from otel_agentic.config import StatsSettings
     from otel_agentic.engine.engine import Engine
     from otel_agentic.reports.report import ReportRequest
+    from otel_agentic.stats import Estimator, Tier
+    from otel_agentic.stats.model import CaseKey
     from otel_agentic.store.table import Selection
 
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]
@@ -53,6 +70,13 @@ _MAX_CURVE: Final = 40
 #: Preferred in the history: pass@3 and pass^3 if they are requested, in windows of a day if these are stored.
 _USUAL_K: Final = 3
 _USUAL_WINDOW: Final = "24h"
+#: Widths of windows that are computed for a report; the narrowest is used of which at most `_MAX_WIDTHS` cover the time
+#: of all conversations. Conversations within the least time have no history.
+_WIDTHS: Final = ("15m", "1h", "6h", "24h", "7d", "30d")
+_MAX_WIDTHS: Final = 12
+_STEPS_PER_WIDTH: Final = 4
+_MAX_POINTS: Final = 60
+_MIN_SPAN_NS: Final = 15 * 60 * 1_000_000_000
 #: The number of rows of each table.
 _FAILING: Final = 15
 _TOOLS: Final = 25
@@ -81,8 +105,8 @@ def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
     """Return the data of the charts of a report, with at most `panels` panels of each kind of chart.
 
     `curves`: pass@k and pass^k of the groups with the most conversations, for every k up to 8 or the highest requested one.
-    `history`: stored windows by group; None if no windows are stored, as for all evaluations except the default one. `tools`
-    and `failing`: the health of tools, and their kinds of faults. `failures`: failures by cause. `left_out` counts the rows
+    `history`: stored windows by group, or windows computed from the conversations of the report if none are stored; None if
+    all conversations ended at about the same time. `tools` and `failing`: the health of tools, and their kinds of faults. `failures`: failures by cause. `left_out` counts the rows
     omitted from each.
 
     Raises:
@@ -101,7 +125,7 @@ def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
         first_ns=min(ended, default=None),
         last_ns=max(ended, default=None),
         curves=_curves(engine, request, groups, panels),
-        history=_history(engine, request, panels) if engine.store.evaluation == DEFAULT else None,
+        history=_history(engine, request, groups, panels),
         tools=ToolRows(rows=[ToolHealth(**row) for row in tools[:_TOOLS]], left_out=len(tools[_TOOLS:])),
         failing=FailingRows(
             rows=from_json(list[FailingTool], to_json_value(failing[:_FAILING])), left_out=len(failing[_FAILING:])
@@ -227,7 +251,103 @@ def _curves(engine: Engine, request: ReportRequest, groups: Groups, panels: int)
     return Curves(rows=rows, left_out=len(evaluated) - len(largest), asked=list(stats.k))
 
 
-def _history(engine: Engine, request: ReportRequest, panels: int) -> History | None:
+def _history(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> History | None:
+    """Return the stored windows if they form a line or their width is requested, else windows computed for this report."""
+    stored = _stored_history(engine, request, panels) if engine.store.evaluation == DEFAULT else None
+    if stored is not None and (stored.window == request.window or any(len(row.end_ns) > 1 for row in stored.rows)):
+        return stored
+    return _computed_history(engine, request, groups, panels) or stored
+
+
+def _computed_history(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> History | None:
+    """Return windows of the conversations of a report, by subject like stored ones; None if their time is too short."""
+    scored = {(row.environment, row.conversation_id): row for members in groups.values() for row in members}
+    subjects = group_by_subject(scored.values())
+    largest = dict(sorted(subjects.items(), key=lambda item: -len(item[1]))[:panels])
+    members = [row for rows in largest.values() for row in rows]
+    ended = [row.ended_ns for row in members]
+    span_ns = max(ended, default=0) - min(ended, default=0)
+    if span_ns < _MIN_SPAN_NS:
+        return None
+    width = next((name for name in _WIDTHS if span_ns <= _MAX_WIDTHS * parse_width(name)), _WIDTHS[-1])
+    ends = window_ends(min(ended), max(ended), max(parse_width(width) // _STEPS_PER_WIDTH, span_ns // _MAX_POINTS))
+    stats = request.stats(engine)
+    k = _USUAL_K if _USUAL_K in stats.k else max(stats.k)
+    estimator = engine.estimators(headline_estimator(stats))[0]
+    points = roll(
+        results_of(members),
+        [width],
+        ends,
+        estimators=[estimator],
+        settings=stats,
+        k=[k],
+        claims=_claims(largest, ends, estimator, stats),
+    ).points()
+    series: dict[GroupKey, list[WindowPoint]] = defaultdict(list)
+    for point in points:
+        series[point.summary.key].append(point)
+    return History(
+        window=width,
+        width_ns=parse_width(width),
+        k=k,
+        estimator=estimator.name,
+        level=stats.level,
+        widths=[],
+        rows=[_computed_row(key, series[key], estimator.name, k) for key in sorted(series, key=GroupKey.sort_key)],
+        left_out=len(subjects) - len(largest),
+    )
+
+
+def _claims(
+    subjects: Groups, ends: Sequence[int], estimator: Estimator, stats: StatsSettings
+) -> dict[tuple[GroupKey, int], Tier]:
+    """Return the tier that the conversations of each subject up to each end support."""
+    keys = [(key, end) for key in subjects for end in ends]
+    attempts = [counted for members in subjects.values() for counted in _attempts_until(members, ends)]
+    claims = claim_tiers(GroupedAttempts.of(attempts), stats, needed=False, estimator=estimator)
+    return {key: claim.tier for key, claim in zip(keys, claims, strict=True)}
+
+
+def _attempts_until(members: Iterable[ScoredConversation], ends: Sequence[int]) -> Iterator[Attempts]:
+    """Yield the evaluated conversations up to each end as attempts of their cases, without sampling weights."""
+    counts: Counter[tuple[CaseKey, bool]] = Counter()
+    remaining = deque(sorted((row for row in members if row.outcome != "not_evaluated"), key=lambda row: row.ended_ns))
+    for end in ends:
+        while remaining and remaining[0].ended_ns <= end:
+            row = remaining.popleft()
+            counts.update({(case, row.outcome == "pass"): number for case, number in row.cases()})
+        yield Attempts.of((case, passed, 1.0, number) for (case, passed), number in counts.items())
+
+
+def _computed_row(key: GroupKey, points: Sequence[WindowPoint], estimator: str, k: int) -> HistoryRow:
+    summaries = [point.summary for point in points]
+    at_k, pow_k = (
+        [getattr(summary.estimates[estimator], kind)[k] for summary in summaries]
+        for kind in ("pass_at_k", "pass_pow_k")
+    )
+    return HistoryRow(
+        agent=key.agent,
+        agent_version=key.agent_version,
+        environment=key.environment,
+        service=key.service,
+        tag=key.tag,
+        end_ns=[point.end_ns for point in points],
+        n=[summary.n for summary in summaries],
+        c=[summary.c for summary in summaries],
+        coverage=[summary.coverage for summary in summaries],
+        pass_at_k=[estimate.value for estimate in at_k],
+        pass_at_k_lower=[estimate.lower for estimate in at_k],
+        pass_at_k_upper=[estimate.upper for estimate in at_k],
+        pass_pow_k=[estimate.value for estimate in pow_k],
+        pass_pow_k_lower=[estimate.lower for estimate in pow_k],
+        pass_pow_k_upper=[estimate.upper for estimate in pow_k],
+        tier=[summary.tier for summary in summaries],
+        leaning=[summary.leaning for summary in summaries],
+        restated=[False] * len(points),
+    )
+
+
+def _stored_history(engine: Engine, request: ReportRequest, panels: int) -> History | None:
     stats = request.stats(engine)
     with engine.store.read() as con:
         kinds = window_kinds(con, request)

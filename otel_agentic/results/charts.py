@@ -27,7 +27,7 @@ class Curves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRow:
-    """The stored windows of one group as columns, oldest first."""
+    """The windows of one group as columns, oldest first."""
 
     agent: str | None
     agent_version: str | None
@@ -51,7 +51,7 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Stored windows of one kind, by group."""
+    """Windows of one kind, by group; `widths` are those of stored windows."""
 
     window: str
     width_ns: int | None
@@ -163,7 +163,7 @@ class Charts:
     first_ns: int | None
     last_ns: int | None
     curves: Curves
-    #: None if no windows are stored, as for all evaluations except the default one.
+    #: Stored windows, or windows computed for this report; None if its conversations ended at about the same time.
     history: History | None
     tools: ToolRows
     failing: FailingRows

@@ -80,7 +80,7 @@ class Page(HTMLParser):
     attributes: list[tuple[str, str | None]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     headings: list[str] = field(default_factory=list)
-    svgs: int = 0
+    charts: int = 0
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -103,7 +103,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag not in _NEVER
-        self.svgs += tag == "svg"
+        self.charts += tag == "svg" and ("role", "img") in attrs
         self.glued = tag == "wbr"
         self.attributes += attrs
         for name, value in attrs:

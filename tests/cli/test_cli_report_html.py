@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-import xml.etree.ElementTree as ET
+from base64 import b64encode
 from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +20,8 @@ from otel_agentic.cli.render.text import interval, percent
 from otel_agentic.commands import Commands
 from otel_agentic.config import load_settings
 from otel_agentic.engine.engine import Engine
-from otel_agentic.results import from_json
-from otel_agentic.results.charts import Charts
+from otel_agentic.results import from_json, to_json
+from otel_agentic.results.charts import Charts, History
 from otel_agentic.results.reports import Rate, Report
 from tests.cli.hotel import build_hotel
 from tests.cli.pictured import Page, store_windows, window
@@ -32,16 +35,20 @@ if TYPE_CHECKING:
 
 _SECTIONS: Final = [
     "Summary",
-    "Curves",
-    "Over time",
+    "Failures",
     "Conversations",
+    "Over time",
+    "Curves",
     "Tools",
     "Metrics",
-    "Failures",
     "Coverage",
     "Notes",
 ]
-_NO_WINDOW: Final = "No window is stored for this selection."
+_WITHOUT_HISTORY: Final = [name for name in _SECTIONS if name != "Over time"]
+#: What the page shows of a metric.
+_NUMBERS: Final = {"n", "mean", "low", "median", "high", "labels", "not_evaluated", "failures", "threshold"}
+#: A page of a store with many conversations stays small enough to be sent by mail.
+_MAX_PAGE: Final = 3_000_000
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +84,14 @@ def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: Page) 
 
 def test_a_page_asks_for_nothing_from_anywhere(text: str) -> None:
     assert [] == re.findall(r"""(?:src|href)=["'](?!#|data:,)|url\((?!#)|@import|//[a-z]""", text)
-    assert passage(text) == snapshot("default-src 'none'; style-src 'unsafe-inline'")
+    assert not re.search(r"""<[^>]* style=""", text)
+
+
+def test_a_browser_accepts_the_style_of_the_page_by_its_hash(text: str) -> None:
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in unescape(text)
 
 
 def test_a_page_is_ascii_and_the_same_each_time(hotel: Path, text: str) -> None:
@@ -89,9 +103,16 @@ def test_the_summary_says_what_the_json_says(hotel: Path, page: Page) -> None:
     groups = done("report", "--db", hotel, "--by", "version", "--format", "json").json["groups"]
 
     for group in groups:
-        pooled, per_case = (interval(Rate(**group[role]["pass_pow_k"]["3"])) for role in ("pooled", "per_case"))
-        assert pooled in page.text
-        assert f"{per_case} {group['c']} of {group['n']} {percent(group['coverage'])}" in page.text
+        headline = interval(Rate(**group["estimates"][group["default_estimator"]]["pass_pow_k"]["3"]))
+        assert f"{headline} {group['c']} of {group['n']} {percent(group['coverage'])}" in page.text
+
+
+def test_the_page_opens_with_a_sentence_about_each_group(page: Page) -> None:
+    opening_text = page.text.partition("All time")[0]
+
+    assert exactly(opening_text) == snapshot(
+        "Reliability report Reliability of clerk ○ clerk · 1.0 has insufficient evidence, leaning not ready: pass^3 .400 [.004, .963]. ○ clerk · 1.10 has insufficient evidence, leaning not ready: pass^3 .071 [.000, .368]; book.city is wrong in 3 of 4 conversations since 2026-03-04 12:01 . ○ clerk · 1.9 has insufficient evidence, leaning not ready: pass^3 .200 [.001, .743]; book is not called in 1 of 2 conversations since 2026-03-03 12:01 . "
+    )
 
 
 def test_each_group_has_curves_and_a_picture_over_time_in_two_widths_where_groups_are_few(
@@ -102,13 +123,13 @@ def test_each_group_has_curves_and_a_picture_over_time_in_two_widths_where_group
     two_over_time = 2
 
     assert {"bayesian": 3, "per_case": len(rows) - 3} == Counter(row["default_estimator"] for row in rows)
-    assert len(rows) + 2 * two_over_time == page.svgs
+    assert len(rows) + 2 * two_over_time == page.charts
 
 
 def test_every_picture_has_a_title_and_a_description(page: Page) -> None:
     drawn = [value for name, value in page.attributes if name == "aria-labelledby"]
 
-    assert page.svgs == len(drawn)
+    assert page.charts == len(drawn)
     assert passage(page.text) == snapshot("pass@k and pass^k over k")
     assert passage(page.text) == snapshot("7 windows of 24h that ended from 2026-03-02 12:00 to 2026-03-03 20:00 UTC")
 
@@ -120,9 +141,9 @@ def test_the_numbers_behind_the_pictures_can_be_read(page: Page) -> None:
 
 def test_tools_stand_in_a_map_with_what_is_wrong_below(page: Page) -> None:
     assert passage(page.text) == snapshot(
-        "book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults — does not apply 1.00 2 results"
+        "with how much it is the mean of tool selection parameters utilization errors book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults 1.00 2 results 1 drop 1 conversation .000 1 call"
     )
-    assert passage(page.text) == snapshot("book 1.10 wrong parameters new parameters city")
+    assert passage(page.text) == snapshot("book city 1.10 wrong parameters new")
 
 
 def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Path) -> None:
@@ -131,23 +152,98 @@ def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Pat
         drawn = Commands(engine).report_pictures(by=["version"], panels=1)
     page = Page.of(html_page(from_json(Report, payload), from_json(Charts, drawn), "all time"))
 
-    assert 2 * (2 + 1) == page.svgs  # two estimators over k, and one picture over time
+    assert 2 * (2 + 1) == page.charts  # two estimators over k, and one picture over time
     assert passage(page.text) == snapshot("2 more groups in the summary.")
     assert passage(page.text) == snapshot("1 more group not drawn; --agent chooses.")
     assert {"1.9", "1.10"} <= set(page.texts)
 
 
-def test_a_page_goes_to_a_file_and_says_how_to_come_by_windows(shop: Shop, tmp_path: Path) -> None:
+def test_a_page_goes_to_a_file(shop: Shop, tmp_path: Path) -> None:
     ran = done("report", "--db", shop.db, "--format", "html", "-o", tmp_path / "r.html")
     page = Page.of((tmp_path / "r.html").read_text(encoding="ascii"))
 
     assert "" == ran.out
     assert re.fullmatch(r".*r\.html: [0-9,]+ KiB\n", ran.err)
-    assert _SECTIONS == page.headings
-    assert passage(page.text, no_window=_NO_WINDOW) == snapshot(
-        "<no_window> A running collector ( otel-agentic serve ) stores them"
+    assert set(_WITHOUT_HISTORY) <= set(page.headings)
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_page_is_opened_in_the_browser(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_given: bool
+) -> None:
+    log = tmp_path / "opened"
+    monkeypatch.setenv("BROWSER", f'{sys.executable} -c \'import sys; open("{log}", "w").write(sys.argv[1])\' %s')
+    monkeypatch.setattr("webbrowser._tryorder", None)  # the browsers are registered once per process
+    monkeypatch.setattr("webbrowser._browsers", {})
+    out: tuple[str | Path, ...] = ("-o", tmp_path / "r.html") if is_given else ()
+    ran = done("report", "--db", shop.db, "--format", "html", *out, "--web")
+    opened = Path(log.read_text(encoding="utf-8").removeprefix("file://"))
+
+    assert (tmp_path / "r.html" == opened) == is_given
+    assert str(opened) in ran.err
+    assert Page.of(opened.read_text(encoding="ascii")).headings
+
+
+def test_without_stored_windows_the_page_has_those_that_a_backfill_would_store(tmp_path: Path) -> None:
+    db = build_hotel(tmp_path)
+    computed, html = _history(db), done("report", "--db", db, "--format", "html").out
+    done("backfill", "--db", db, "--window", "24h", "--step", "6h")
+    stored = _history(db)
+
+    assert computed == replace(stored, widths=[])
+    assert "Over time" in Page.of(html).headings
+
+
+def _history(db: Path) -> History:
+    with Engine(load_settings(None, store={"db": db})) as engine:
+        return from_json(History, Commands(engine).report_pictures()["history"])
+
+
+def test_without_a_stretch_of_time_there_is_no_history(shop: Shop) -> None:
+    assert "Over time" not in Page.of(done("report", "--db", shop.db, "--format", "html").out).headings
+
+
+def test_a_failing_conversation_is_on_the_page_with_its_differences(page: Page) -> None:
+    assert passage(page.text) == snapshot("fail c3")
+    assert passage(page.text) == snapshot("book.city: Paris ≠ Rome")
+    assert passage(page.text) == snapshot(
+        "please Calls of turn 1 actual expected differs city : Paris ≠ Rome book city : Paris nights "
     )
-    assert "otel-agentic backfill" in page.text
+
+
+def test_ids_of_failing_conversations_link_to_the_conversations(text: str) -> None:
+    links = dict(re.findall(r'<a href="#(c\d+)"><bdi class="id">(\w+)</bdi></a>', text))
+
+    assert links
+    for anchor, conversation_id in links.items():
+        _, article, rest = text.partition(f'<article id="{anchor}">')
+        assert article
+        assert re.search(rf'<a class="chip" href="#{anchor}\b', rest.partition("</article>")[0])
+        assert f'<bdi class="id">{conversation_id}</bdi></b>' in text.partition(article)[0].rpartition("<summary>")[2]
+
+
+def test_metrics_with_the_same_numbers_are_one_row(hotel: Path) -> None:
+    report = from_json(Report, done("report", "--db", hotel, "--format", "json").json)
+    text = done("report", "--db", hotel, "--format", "html").out
+    metrics = [metric for metric in report.groups[0].metrics or () if metric.n]
+    numbers = {repr([(key, value) for key, value in to_json(metric).items() if key in _NUMBERS]) for metric in metrics}
+    _, _, table = text.partition('aria-label="The scores of each metric"')
+
+    assert len(numbers) == table.partition("</table>")[0].count("<tr>") - 1 < len(metrics)
+    page_text = Page.of(text).text
+    assert all(metric.name.removeprefix("agentic.") in page_text for metric in metrics)
+
+
+def test_a_page_of_many_large_conversations_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:
+    calls = [("book", {f"key{index}": "x" * 300 for index in range(30)}, "y" * 300)] * 8
+    requests = [conversation(f"c{number}", answer="z" * 2_000, calls=calls, case="k") for number in range(60)]
+    cases = [{"case_id": "k", "tools": {"calls": [{"tool_name": "pay", "parameters": {}}]}}]
+    done("ingest", write_spans(tmp_path / "s.jsonl", requests), "--db", "t.duckdb")
+    done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", cases), "--metrics", "none")
+    text = done("report", "--db", "t.duckdb", "--format", "html").out
+
+    assert len(text) < _MAX_PAGE
+    assert passage(Page.of(text).text) == snapshot("10 more conversations of this selection")
 
 
 def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) -> None:
@@ -156,22 +252,22 @@ def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) 
     done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", cases))
     page = Page.of(done("report", "--db", "t.duckdb", "--format", "html", "--estimator", "per_case").out)
 
-    assert 2 * 2 == page.svgs  # pooled, and per case as asked
+    assert 2 * 2 == page.charts  # pooled, and per case as requested
     assert "1 of 1 correct" in page.text
     assert passage(page.text) == snapshot("A curve ends where there are too few attempts.")
     assert "Hollow marks" not in page.text
     assert passage(page.text) == snapshot("No call was scored")
 
 
-def test_without_evaluations_there_are_reasons_instead_of_curves(tmp_path: Path) -> None:
+def test_without_evaluations_the_page_has_reasons_and_no_all_clear(tmp_path: Path) -> None:
     done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1")]), "--db", "t.duckdb")
     page = Page.of(done("report", "--db", "t.duckdb", "--format", "html").out)
 
-    assert _SECTIONS == page.headings
-    assert 0 == page.svgs
-    assert passage(page.text) == snapshot(
-        "No conversation of this selection was evaluated, so there is no curve to draw."
-    )
+    assert ["Summary", "Conversations", "Coverage", "Notes"] == page.headings
+    assert 0 == page.charts
+    assert passage(page.text) == snapshot("clerk has no evaluated conversation.")
+    assert "Nothing failed" not in page.text
+    assert passage(page.text) == snapshot("1 not scored")
 
 
 def test_an_empty_selection_is_a_page_that_says_so(shop: Shop) -> None:
@@ -211,6 +307,7 @@ def test_the_collector_that_holds_the_file_gives_the_same_page(hotel: Path, tmp_
     [
         (("-o", "r.html"), "-o r.html needs --format html; other formats go to standard output: > r.html"),
         (("--format", "html", "-o", "no/where.html"), "-o no/where.html: No such file or directory"),
+        (("--web",), "--web needs --format html"),
         (("--format", "html", "--plot"), "--plot draws in the terminal below the table"),
         (("--format", "json", "--plot"), "it cannot be combined with --format json"),
     ],
@@ -226,7 +323,7 @@ def test_a_page_does_not_go_to_a_terminal(shop: Shop) -> None:
     ran = run("report", "--db", shop.db, "--format", "html", out=Terminal())
 
     assert 2 == ran.code
-    assert passage(ran.err) == snapshot("give -o report.html, or > report.html")
+    assert passage(ran.err) == snapshot("give --web, -o report.html, or > report.html")
 
 
 def test_the_library_of_terminal_plots_is_named_with_what_installs_it(
@@ -237,25 +334,6 @@ def test_the_library_of_terminal_plots_is_named_with_what_installs_it(
 
     assert 2 == ran.code
     assert exactly(ran.err) == snapshot("otel-agentic: --plot needs plotext: pip install 'otel-agentic[plots]'\n")
-
-
-def test_without_matplotlib_the_page_has_plain_drawings(
-    hotel: Path, page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = done("report", "--db", hotel, "--by", "version", "--format", "html").out
-    plain = Page.of(text)
-
-    assert page.headings == plain.headings
-    assert (len(set(plain.ids)), set()) == (len(plain.ids), set(plain.references) - set(plain.ids))
-    drawings = re.findall(r'<svg class="plot".*?</svg>', text, re.DOTALL)
-    assert len(drawings) == plain.svgs > 0
-    for drawing in drawings:  # two lines with their points, over one axis, within the drawing
-        root = ET.fromstring(drawing)  # noqa: S314 — our own page
-        assert {"var(--at)", "var(--pow)"} <= set(re.findall(r"stroke: (var\(--\w+\))", drawing))
-        points = [(float(point.get("cx", "")), float(point.get("cy", ""))) for point in root.iter("circle")]
-        assert all(34 <= x <= 370 and 12 <= y <= 230 for x, y in points)
-    assert "pass@k and pass^k over k" in plain.text
 
 
 def test_single_conversations_are_listed_with_their_turns_failed_ones_first(hotel: Path) -> None:

@@ -32,12 +32,16 @@ addEventListener("load", () => {{
     if (box.width && box.right > view + 1 && !each.closest(".scroll, svg, caption, thead")) wide.push(each.tagName + "." + each.className);
   }}
   const sizes = [...frame.querySelectorAll("svg text")].map(each => each.getBoundingClientRect().height).filter(Boolean);
-  const shown = [...frame.querySelectorAll("svg")].filter(each => each.getBoundingClientRect().width > 0).length;
-  const colours = [...frame.querySelectorAll("svg [style*='--at']")].map(each => getComputedStyle(each).stroke);
+  const shown = [...frame.querySelectorAll("svg.plot")].filter(each => each.getBoundingClientRect().width > 0).length;
+  const colours = [...frame.querySelectorAll("svg.plot .at .stroke")].map(each => getComputedStyle(each).stroke);
+  const closed = [...frame.querySelectorAll("details.conversation")].filter(each => !each.open).length;
+  const link = frame.querySelector("a[href^='#c1']");
+  if (link) link.click();
+  const opened = [...frame.querySelectorAll("details.conversation")].filter(each => each.open).map(each => each.querySelector("article").id);
   document.getElementById("found").textContent = JSON.stringify({{
     view, scroll: root.scrollWidth, wide, shown, least: Math.min(...sizes),
     background: getComputedStyle(frame.body).backgroundColor, colour: colours.find(each => each !== "none"),
-    scripts: frame.scripts.length, resources: frame.defaultView.performance.getEntriesByType("resource").length,
+    closed, opened, scripts: frame.scripts.length, resources: frame.defaultView.performance.getEntriesByType("resource").length,
   }});
 }});
 </script>
@@ -110,6 +114,13 @@ def test_nothing_sticks_out_at_any_width(page: Path, hostile: Path, width: int) 
 
 def test_figures_in_pictures_are_readable_on_a_phone(page: Path) -> None:
     assert looked_at(page, 390)["least"] >= 9
+
+
+def test_a_link_opens_the_conversation_that_it_leads_to(page: Path) -> None:
+    measured = looked_at(page, 1280)
+
+    assert measured["closed"]
+    assert ["c1"] == measured["opened"]
 
 
 def test_of_two_drawings_of_a_group_one_is_shown(page: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pytest
@@ -29,7 +30,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     spans = [
         conversation(
             f"c{number}{_SCRIPT}",
-            calls=[(_IMAGE, {_IMAGE: f"</style>{_SCRIPT}"}, "ok"), (_LONG, {}, "Error: no")],
+            query=f"{_SCRIPT}{_IMAGE}",
+            answer=f"{_TURNED}{_SCRIPT}</bdi></details>",
+            calls=[(_IMAGE, {_IMAGE: f"</style>{_SCRIPT}"}, f"ok{_IMAGE}"), (_LONG, {}, f"Error: no{_SCRIPT}")],
             agent=agent,
             version=f"</svg>{_SCRIPT}",
             case=_SCRIPT,
@@ -48,16 +51,18 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_names_become_no_markup(text: str) -> None:
     page = Page.of(text)
 
-    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name in {"style", "srcdoc"}]
+    assert not set(page.references) - set(page.ids)
+    assert all((value or "#").startswith(("#", "data:,")) for name, value in page.attributes if name == "href")
     assert _SCRIPT in page.text
     assert _IMAGE in page.text
 
 
-def test_names_stand_in_no_drawing(text: str) -> None:
-    drawings = [part.partition("</svg>")[0] for part in text.split("<svg")[1:]]
+def test_names_are_in_no_chart(text: str) -> None:
+    charts = [part.partition("</svg>")[0] for part in text.split("<svg")[1:]]
 
-    assert drawings
-    assert [] == [part for part in drawings if "alert" in part or "yyy" in part]
+    assert charts
+    assert [] == [part for part in charts if "alert" in part or "yyy" in part]
 
 
 def test_names_turn_no_text_around(text: str) -> None:
@@ -68,17 +73,18 @@ def test_names_turn_no_text_around(text: str) -> None:
 
 def test_names_are_cut_and_may_break(text: str) -> None:
     page = Page.of(text)
-    runs = [part for part in text.replace("<wbr>", " ").replace(">", " ").replace("<", " ").split() if "yyy" in part]
+    visible = re.sub(r' title="[^"]*"', "", text)
+    runs = [part for part in re.split(r"[<>\s]", visible) if "yyy" in part]
 
     assert _LONG not in page.text
     assert ("title", _LONG) in page.attributes
-    assert max(len(part) for part in runs if not part.startswith('title="')) <= 20
+    assert max(map(len, runs)) <= len("y" * 18 + "&#8230;")
 
 
 @given(st.text())
 def test_text_is_read_as_it_was_written(text: str) -> None:
     visible = " ".join("".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text).split())
-    page = Page.of(render("cells", "untrusted", text, 10_000))
+    page = Page.of(render("text", "untrusted", text, 10_000))
 
     assert "".join(page.texts) == visible
 
@@ -108,8 +114,8 @@ def test_characters_that_steer_text_are_replaced_in_every_value() -> None:
 
 
 def test_names_may_break_and_are_cut() -> None:
-    assert "<bdi>look_<wbr>up&lt;b</bdi>" == render("cells", "untrusted", "look_up<b")
-    assert '<bdi title="xxxxxxxxx">xxx…</bdi>' == render("cells", "untrusted", "x" * 9, 4)
+    assert "<bdi>look_<wbr>up&lt;b</bdi>" == render("text", "untrusted", "look_up<b")
+    assert '<bdi title="xxxxxxxxx">xxx…</bdi>' == render("text", "untrusted", "x" * 9, 4)
 
 
 def test_a_template_with_an_unknown_name_fails() -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.cli.html.failures import FailuresView, band_rows
+from otel_agentic.cli.html.filters import distinguishing_keys
+from otel_agentic.cli.html.metrics import MetricsTable, layer_rows
 from otel_agentic.cli.html.page import render
-from otel_agentic.cli.html.view import MetricsTable, band_rows, distinguishing_keys, layer_rows
 from otel_agentic.cli.render.report_tables import metric_notes, shown_value, table_of_bands, table_of_metrics
-from otel_agentic.results.charts import FailureCause
+from otel_agentic.results.charts import Charts, FailingRows, FailureCause, FailureCauses
 from tests.cli.measured import group, labelled, metric, silent
 from tests.cli.partial import partial
 from tests.cli.pictured import Page
@@ -24,17 +26,19 @@ _SCRIPT: Final = "<script>alert(1)</script>\"'&amp;"
 
 def metrics_table(*groups: ReportGroup) -> Page:
     """Return the table of metrics of a page, taken apart."""
-    return Page.of(render("tables", "metrics_table", MetricsTable.of(groups), distinguishing_keys(groups)))
+    return Page.of(render("metrics", "metrics_table", MetricsTable.of(groups), distinguishing_keys(groups)))
 
 
 def layers_table(*groups: ReportGroup) -> Page:
     """Return the table of layers of a page, taken apart."""
-    return Page.of(render("tables", "layers_table", layer_rows(groups), distinguishing_keys(groups)))
+    return Page.of(render("metrics", "layers_table", layer_rows(groups), distinguishing_keys(groups)))
 
 
 def failures_table(*rows: FailureCause) -> Page:
     """Return the table of failures of a page, taken apart."""
-    return Page.of(render("tables", "failures_table", rows))
+    failures = {"failures": FailureCauses(rows=list(rows), left_out=0), "failing": FailingRows(rows=[], left_out=0)}
+    view = FailuresView.of(partial(Charts, failures), {})
+    return Page.of(render("failures", "causes_table", view, view.causes))
 
 
 def test_a_metric_has_a_row_with_its_score_what_is_good_and_what_is_missing() -> None:
@@ -160,7 +164,7 @@ def test_tool_scores_stand_in_bands() -> None:
     columns, rows = table_of_bands([group(tool_bands={"selection": counts})])
     assert ["dimension", "perfect", "good", "moderate", "poor"] == [column.name for column in columns]
     assert [["selection", "1,200", "3", "0", "7"]] == rows
-    page = Page.of(render("tables", "bands_table", band_rows([group(tool_bands={"selection": counts})]), []))
+    page = Page.of(render("failures", "bands_table", band_rows([group(tool_bands={"selection": counts})]), []))
     assert "selection 1,200 3 0 7" in page.text
     assert [] == band_rows([group()])
 
@@ -179,8 +183,8 @@ def test_the_layers_stand_first_with_the_share_of_each() -> None:
     verdict = labelled({"none": 6, "action": 3, "reasoning": 1}, "action", "reasoning", not_evaluated={"no_data": 2})
     page = layers_table(group(metric(), verdict))
     assert passage(page.text) == snapshot("60% none 30% action 10% reasoning 10 of 12")
-    widths = [value for name, value in page.attributes if name == "style"]
-    assert ["width:60%", "width:30%", "width:10%"] == widths
+    widths = [float(value or 0) for name, value in page.attributes if name == "width"]
+    assert pytest.approx([60, 30, 10], abs=0.6) == widths
     assert [] == layer_rows([group(metric())])
 
 

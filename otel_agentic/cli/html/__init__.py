@@ -1,4 +1,4 @@
-"""A report as one HTML file: tables in HTML, curves and windows drawn by matplotlib, or plainly without it."""
+"""A report as one HTML file without external resources: tables, charts, and the failing conversations."""
 
 from otel_agentic.cli.html.page import page
 

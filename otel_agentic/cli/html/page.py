@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from otel_agentic.cli.html import view
-from otel_agentic.cli.html.drawing import drawing
+from otel_agentic.cli.html import conversation, failures, filters, reliability
+from otel_agentic.cli.html.sections import PageView
 from otel_agentic.cli.render.report_notes import shown_estimates
-from otel_agentic.cli.render.report_tables import can_fail, shown_name, shown_threshold, shown_value
-from otel_agentic.cli.render.text import moment, percent, plural, printable, ratio
+from otel_agentic.cli.render.report_tables import (
+    NOTHING_FOUND,
+    can_fail,
+    shown_name,
+    shown_threshold,
+    shown_value,
+)
+from otel_agentic.cli.render.text import NOTHING, moment, percent, plural, printable, ratio
 
 if TYPE_CHECKING:
     from otel_agentic.results.charts import Charts, ConversationOutcomes
+    from otel_agentic.results.conversations import ConversationDetails
     from otel_agentic.results.reports import Report
 
+#: Notes on single groups are collapsed if there are more than this many.
+_MAX_NOTES = 8
 _FILTERS = (
-    view.anchor,
-    view.bound,
-    view.by_count,
-    view.depth,
-    view.distance,
-    view.evidence,
-    view.label_bar,
-    view.names,
-    view.objective_state,
-    view.outcome_counts,
-    view.pieces,
-    view.share,
-    view.shorten,
-    view.thousands,
-    view.time_of,
-    view.width,
-    view.words,
+    filters.anchor,
+    filters.bound,
+    filters.by_count,
+    filters.evidence,
+    filters.filled_bar,
+    filters.interval_bars,
+    filters.label_bar,
+    filters.loss,
+    filters.names,
+    filters.outcome_counts,
+    filters.pieces,
+    filters.reach,
+    filters.share_bars,
+    filters.shorten,
+    filters.thousands,
+    filters.time_of,
+    filters.words,
+    reliability.objective_state,
     can_fail,
     moment,
     percent,
@@ -47,9 +59,33 @@ _FILTERS = (
     shown_threshold,
     shown_value,
 )
+_CONSTANTS = {
+    "bands": list(failures.BANDS),
+    "change_limit": reliability.CHANGE_LIMIT,
+    "dash": NOTHING,
+    "few_conversations": failures.FEW_CONVERSATIONS,
+    "few_rows": failures.FEW_ROWS,
+    "id_limit": filters.ID_LIMIT,
+    "name_limit": filters.NAME_LIMIT,
+    "note_limit": _MAX_NOTES,
+    "nothing_found": NOTHING_FOUND,
+    "outcomes": filters.OUTCOMES,
+    "scale": (1.0, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0),
+    "severity_signs": filters.SEVERITY_SIGNS,
+    "tiers": {name: style for name, style in filters.TIERS.items() if name},
+    "tier_styles": filters.TIERS,
+    "turn_limit": conversation.MAX_TURNS,
+    "value_limit": filters.VALUE_LIMIT,
+}
 
 
-def page(report: Report, charts: Charts, about: str, conversations: ConversationOutcomes | None = None) -> str:
+def page(
+    report: Report,
+    charts: Charts,
+    about: str,
+    conversations: ConversationOutcomes | None = None,
+    details: Sequence[ConversationDetails] = (),
+) -> str:
     """Return a report as an HTML page, in ASCII.
 
     Args:
@@ -57,14 +93,20 @@ def page(report: Report, charts: Charts, about: str, conversations: Conversation
         charts: the data of its charts, the result of `report_pictures`.
         about: the time range of the report, as text.
         conversations: the outcomes of single conversations; None omits their section.
+        details: conversations that the page contains with their turns, to which their ids link.
     """
-    with drawing():
-        content = view.PageView.of(report, charts, about, conversations)
-    style = files("otel_agentic.cli.html").joinpath("style.css").read_text(encoding="utf-8")
-    template = environment().get_template("page.html.j2")
-    text = template.render(view=content, style=style, version=version("otel-agentic"))
+    view = PageView.of(report, charts, about, conversations, details)
+    template = environment().get_template("report.html.j2")
+    text = template.render(view=view, style_hash=style_hash(), version=version("otel-agentic"))
     # All other characters become numeric references, so that the page does not depend on the encoding of the output.
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+@cache
+def style_hash() -> str:
+    """Return the hash by which a browser accepts the style of the page, and no other style."""
+    style = environment().get_template("style.css").render()
+    return f"sha256-{b64encode(sha256(style.encode()).digest()).decode()}"
 
 
 def render(template: str, macro: str, *arguments: object) -> str:
@@ -85,8 +127,8 @@ def environment() -> Environment:
         finalize=_printable,
     )
     templates.filters |= {function.__name__: function for function in _FILTERS}
-    templates.filters |= {"column": view.column_name, "zip": zip}
-    templates.globals |= view.GLOBALS
+    templates.filters |= {"column": filters.column_name, "zip": zip}
+    templates.globals |= _CONSTANTS
     return templates
 
 
