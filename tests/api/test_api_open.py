@@ -87,10 +87,9 @@ def test_a_store_rows_and_frames_are_evaluated(db: Path) -> None:
         {"input": "When?", "output": "At noon.", "expected": "Monday"},
     ]
 
-    for conversations in (db, str(db)):
-        assert sorted(row["outcome"] for row in otel_agentic.evaluate(conversations).table()) == ["fail", "pass"]
-    for conversations in (rows, pandas.DataFrame(rows)):
-        assert sorted(row["outcome"] for row in otel_agentic.evaluate(conversations).table()) == ["fail", "pass"]
+    for conversations in (db, str(db), rows, pandas.DataFrame(rows)):
+        table = otel_agentic.evaluate(conversations).table()
+        assert sorted(row["outcome"] for row in table) == ["fail", "pass"]
 
 
 def test_a_missing_store_and_a_file_as_a_sink_name_the_way(tmp_path: Path) -> None:
