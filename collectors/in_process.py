@@ -169,8 +169,8 @@ class AgenticSpanProcessor(SpanProcessor):
     def __init__(self, sink: Sink, *, limits: Limits | None = None, queue_spans: int = _QUEUE_SPANS) -> None:
         if not isinstance(sink, Sink):
             raise UsageError(
-                f"AgenticSpanProcessor({sink!r}): pass a sink; for a DuckDB file, use the processor of "
-                f"`otel_agentic.open({str(sink)!r}, create=True).span_processor()`"
+                f"AgenticSpanProcessor({sink!r}): pass a sink, for a DuckDB file "
+                f"`otel_agentic.open({str(sink)!r}, create=True).sink`"
             )
         self._sink = sink
         self._reader = SpanReader(limits or Limits.from_settings(ReceiveSettings()))

@@ -16,6 +16,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 import otel_agentic
+from collectors import AgenticSpanProcessor
 
 
 def answer(tracer: trace.Tracer, conversation_id: str, query: str) -> str:
@@ -45,7 +46,7 @@ def main(folder: Path) -> None:
     """Run the agent and show the collected conversations."""
     with otel_agentic.open(folder / "example.duckdb", create=True) as store:
         provider = TracerProvider()
-        provider.add_span_processor(store.span_processor())
+        provider.add_span_processor(AgenticSpanProcessor(store.sink))
         trace.set_tracer_provider(provider)
         tracer = trace.get_tracer("example")
         answer(tracer, "sums-1", "What is 2 plus 3 ?")

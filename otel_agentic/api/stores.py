@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from collectors import AgenticSpanProcessor
     from otel_agentic.commands import Client
+    from otel_agentic.spans import Sink
 
 T = TypeVar("T")
 #: A time: an aware or naive (UTC) datetime, ISO 8601 text, or an age such as "7d".
@@ -231,15 +231,14 @@ class OpenStore:
         rows = [tuple(row) for row in result["rows"]]
         return Rows(rows, result["columns"], [dict(zip(result["columns"], row, strict=True)) for row in rows])
 
-    def span_processor(self) -> AgenticSpanProcessor:
-        """Return a span processor for the OpenTelemetry SDK that stores the spans of this process in the file.
+    @property
+    def sink(self) -> Sink:
+        """The destination of a span processor that stores the spans of this process: `AgenticSpanProcessor(store.sink)`.
 
         Raises:
             UsageError: a collector holds the file; export the spans to it instead.
         """
-        from collectors import AgenticSpanProcessor  # noqa: PLC0415 — it needs the SDK
-
-        return AgenticSpanProcessor(self._local().opened().store)
+        return self._local().opened().store
 
     def rebuild(self) -> int:
         """Rebuild and close the conversations of all stored spans; return how many are new or changed.
