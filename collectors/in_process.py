@@ -169,7 +169,7 @@ class AgenticSpanProcessor(SpanProcessor):
     def __init__(self, sink: Sink, *, limits: Limits | None = None, queue_spans: int = _QUEUE_SPANS) -> None:
         if not isinstance(sink, Sink):
             raise UsageError(
-                f"AgenticSpanProcessor({sink!r}): pass a sink, for a DuckDB file "
+                f"AgenticSpanProcessor({sink!r}): pass a sink; a DuckDB file has "
                 f"`otel_agentic.open({str(sink)!r}, create=True).sink`"
             )
         self._sink = sink

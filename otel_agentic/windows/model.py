@@ -97,7 +97,7 @@ def time_ns(text: str, name: str) -> int:
 
     Args:
         text: the time.
-        name: the name of the option or argument, for the message.
+        name: the name of the option or argument.
 
     Raises:
         UsageError: the text is neither.

@@ -32,7 +32,7 @@ def db(tmp_path: Path) -> Path:
         for name, searched in (("right", "hotels"), ("<b>wrong</b>", "hostels")):
             script = AgentRunScript(conversation_id=name).ask("Which hotel?")
             script = script.calls(scripted_call("search", {"q": searched}, result=["Ritz"])).answers("The Ritz.")
-            store._local().opened().store.accept(speak_genai(script, start_ns=NOON_NS))
+            store.sink.accept(speak_genai(script, start_ns=NOON_NS))
         assert store.rebuild() == 2
         assert store.evaluate(cases=[cases]) == {"pass": 1, "fail": 1}
     return path
@@ -95,7 +95,7 @@ def test_a_store_rows_and_frames_are_evaluated(db: Path) -> None:
 def test_a_missing_store_and_a_file_as_a_sink_name_the_way(tmp_path: Path) -> None:
     with raises(UsageError, snapshot("no such store; give an existing file, or create=True")):
         otel_agentic.open(tmp_path / "missing.duckdb")
-    with raises(UsageError, snapshot("`otel_agentic.open('agents.duckdb', create=True).span_processor()`")):
+    with raises(UsageError, snapshot("a DuckDB file has `otel_agentic.open('agents.duckdb', create=True).sink`")):
         AgenticSpanProcessor("agents.duckdb")  # type: ignore[arg-type]  # that is the point
     with raises(UsageError, snapshot("open: give a file or a server, not both")):
         otel_agentic.open("a.duckdb", server="http://127.0.0.1:1")
