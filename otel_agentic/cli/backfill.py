@@ -13,6 +13,7 @@ import click
 
 from otel_agentic.cli.confirm import confirm_cost, yes_option
 from otel_agentic.cli.errors import INTERRUPTED
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
     FILE,
     Section,
@@ -348,7 +349,7 @@ def _print_some(out_console: Console, noun: str, lines: list[str]) -> None:
         say(out_console, f"… and {len(lines) - _MAX_PRINTED:,} more")
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @target_options
 @cases_option

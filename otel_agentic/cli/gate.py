@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 import orjson
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.regular_files import read_regular
@@ -131,7 +132,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row")
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @target_options
 @selection_options
 @click.option(

@@ -120,6 +120,20 @@ def output_option(*formats: str, note: str = "") -> Callable[[F], F]:
 format_option = output_option("table", "json")
 
 
+def file_option(help_text: str, *, alias: str | None = None) -> Callable[[F], F]:
+    """Return the option `-o/--output FILE`, which the command receives as `file`.
+
+    Args:
+        help_text: the help text.
+        alias: an earlier name of the option, accepted with a warning.
+    """
+    option = click.option("-o", "--output", "file", type=FILE, help=help_text)
+    if alias is None:
+        return option
+    earlier = click.option(alias, "file", type=FILE, hidden=True, deprecated="Use --output instead.")
+    return lambda command: option(earlier(command))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The store of a command: a file, or the one that a running collector holds."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
     FILE,
     Selection,
@@ -96,7 +97,7 @@ def _need(module: str, option: str) -> None:
         raise UsageError(f"{option} needs {module}: pip install 'otel-agentic[plots]'") from error
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @target_options
 @click.option("-k", "k", metavar="1,3,5", help="The k of pass@k and pass^k.")
 @click.option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import FILE, Selection, Target, conversation_options, target_options
 from otel_agentic.cli.render.terminal import console, print_text, say
 from otel_agentic.cli.render.text import compact, plural, printable
@@ -24,7 +25,7 @@ _YAML: Final = frozenset({".yaml", ".yml"})
 _NAMED: Final = 3
 
 
-@click.command(short_help="Write conversations as cases to be annotated.")
+@click.command(cls=HelpfulCommand, short_help="Write conversations as cases to be annotated.")
 @click.argument("conversations", nargs=-1, metavar="[CONVERSATION]...")
 @target_options
 @conversation_options
