@@ -11,9 +11,9 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
-    FILE,
     Selection,
     Target,
+    file_option,
     numbers_of,
     output_option,
     selection_options,
@@ -145,12 +145,7 @@ def _need(module: str, option: str) -> None:
 @click.option("--details", is_flag=True, help="Print every estimate, tool score, metric and note.")
 @open_option
 @output_option("table", "json", "markdown", "html", note="; html is a page with charts")
-@click.option(
-    "-o",
-    "--out",
-    type=FILE,
-    help="Write the page of --format html to this file.",
-)
+@file_option("Write the page of --format html to this file.", alias="--out")
 @click.option("--plot", is_flag=True, help="Also plot pass@k and pass^k over k in the terminal.")
 def report(
     target: Target,
@@ -160,7 +155,7 @@ def report(
     details: bool,
     show_open: bool,
     output: str,
-    out: Path | None,
+    file: Path | None,
     plot: bool,
     **options: Any,
 ) -> None:
@@ -170,7 +165,7 @@ def report(
     """
     names = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     request = {**selection.arguments, **options, "k": numbers_of(k, "-k")}
-    check_output(output, out, plot=plot)
+    check_output(output, file, plot=plot)
     if show_open:
         refuse_open(output)
     with target.open() as client:
@@ -194,7 +189,7 @@ def report(
     if output == "json":
         print_json(result)
     elif output == "html" and charts is not None and conversations is not None:
-        write_page(result, charts, conversations, about, out)
+        write_page(result, charts, conversations, about, file)
     elif output == "markdown" and conversations is not None:
         print_markdown(result, conversations, about)
     elif details:

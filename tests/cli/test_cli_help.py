@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -35,7 +36,7 @@ def test_every_declared_command_and_option_exists() -> None:
 
 def test_each_command_that_does_something_has_an_example() -> None:
     leaves = {path for path, context in _PAGES.items() if not isinstance(context.command, click.Group)}
-    assert leaves - help_pages().examples.keys() == snapshot({'config show', 'demo'})
+    assert leaves - help_pages().examples.keys() == snapshot({"config show", "demo"})
 
 
 def test_the_first_page_fits_one_screen() -> None:
@@ -65,3 +66,14 @@ def test_a_usage_error_names_what_to_write(arguments: str, message: str) -> None
     ran = run(*arguments.split())
     assert message in ran.err
     assert ran.code == 2
+
+
+@pytest.mark.parametrize("command", ["report", "gate", "backfill"])
+def test_the_earlier_name_of_output_is_accepted_with_a_warning(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page"
+    with _PAGES[command].command.make_context(command, ["--out", str(page)]) as context:
+        assert context.params["file"] == page
+    assert capsys.readouterr().err == "otel-agentic: --out is deprecated; use -o or --output\n"
+    assert "--out " not in _PAGES[command].get_help()
