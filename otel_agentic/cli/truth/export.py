@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.help import HelpfulCommand
-from otel_agentic.cli.options import FILE, Target, format_option, target_options
+from otel_agentic.cli.options import Target, format_option, target_options
 from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table, print_text, say
 from otel_agentic.cli.render.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
@@ -33,12 +33,8 @@ _MOST_LOSSES: Final = 100
     help="The format; unless given, by the ending of --output, else native (JSON lines).",
 )
 @click.option("--dataset", metavar="NAME", help="Only the cases of this dataset.")
-@click.option(
-    "--output",
-    "file",
-    type=FILE,
-    help="The file to write, which must not exist; unless given, standard output, where CSV shows control characters as "
-    "U+FFFD.",
+@file_option(
+    "The file to write, which must not exist; unless given, standard output, where CSV shows control characters as U+FFFD."
 )
 @click.option(
     "--losses-format",
