@@ -77,3 +77,20 @@ def test_the_earlier_name_of_output_is_accepted_with_a_warning(
         assert context.params["file"] == page
     assert capsys.readouterr().err == "otel-agentic: --out is deprecated; use -o or --output\n"
     assert "--out " not in _PAGES[command].get_help()
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("otel-agentic re", ["report"]),
+        ("otel-agentic store v", ["vacuum"]),
+        ("otel-agentic report --cri", ["--criterion"]),
+    ],
+)
+def test_the_shell_completes_commands_and_options(
+    words: str, completions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    monkeypatch.setenv("_OTEL_AGENTIC_COMPLETE", "bash_complete")
+    assert [line.partition(",")[2] for line in run().out.splitlines()] == completions

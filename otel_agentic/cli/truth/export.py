@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.help import HelpfulCommand
-from otel_agentic.cli.options import Target, format_option, target_options
+from otel_agentic.cli.options import Target, file_option, format_option, target_options
 from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table, print_text, say
 from otel_agentic.cli.render.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
