@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.cli import cli
 from otel_agentic.cli.help import help_pages
-from tests.cli.running import run
+from tests.cli.running import COMMAND, environment, run
 from tools.cli_reference import commands
 
 _PAGES = {context.command_path.partition(" ")[2]: context for context in commands(cli)}
@@ -87,10 +88,8 @@ def test_the_earlier_name_of_output_is_accepted_with_a_warning(
         ("otel-agentic report --cri", ["--criterion"]),
     ],
 )
-def test_the_shell_completes_commands_and_options(
-    words: str, completions: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-    monkeypatch.setenv("_OTEL_AGENTIC_COMPLETE", "bash_complete")
-    assert [line.partition(",")[2] for line in run().out.splitlines()] == completions
+def test_the_shell_completes_commands_and_options(words: str, completions: list[str]) -> None:
+    position = str(len(words.split()) - 1)
+    variables = {"COMP_WORDS": words, "COMP_CWORD": position, "_OTEL_AGENTIC_COMPLETE": "bash_complete"}
+    ran = subprocess.run(COMMAND, capture_output=True, check=True, env={**environment(), **variables}, text=True)
+    assert [line.partition(",")[2] for line in ran.stdout.splitlines()] == completions
