@@ -95,7 +95,7 @@ class HelpfulGroup(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            command = next((each for each in original if each in self.list_commands(ctx)), None)
+            command = next((argument for argument in original if argument in self.list_commands(ctx)), None)
             if command is None or original.index(command) < _position(original, error.option_name):
                 raise
             ctx.fail(
@@ -104,12 +104,16 @@ class HelpfulGroup(click.Group):
 
 
 def _position(arguments: Sequence[str], option: str) -> int:
-    return next((index for index, each in enumerate(arguments) if each.partition("=")[0] == option), 0)
+    return next((index for index, argument in enumerate(arguments) if argument.partition("=")[0] == option), 0)
 
 
 def _suggestion(ctx: click.Context, name: str, commands: Sequence[str]) -> str:
     """Return the similar commands as the end of a message; empty without any."""
     if name == "version":
         return f" (did you mean `{ctx.command_path} --version`?)"
-    similar = get_close_matches(name, commands, n=2, cutoff=0.7) or [each for each in commands if each.startswith(name)]
-    return f" (did you mean {' or '.join(f'`{ctx.command_path} {each}`' for each in similar)}?)" if similar else ""
+    similar = get_close_matches(name, commands, n=2, cutoff=0.7) or [
+        command for command in commands if command.startswith(name)
+    ]
+    return (
+        f" (did you mean {' or '.join(f'`{ctx.command_path} {command}`' for command in similar)}?)" if similar else ""
+    )
