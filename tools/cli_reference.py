@@ -31,6 +31,14 @@ contract: later releases may add to it, never rename.
 | 3 | bad input |
 | 4 | the store is busy or cannot be used |
 | 5 | a backend or a server cannot be reached |
+
+A line in the start-up file of the shell completes commands, options and their values:
+
+| shell | line |
+|---|---|
+| bash | `eval "$(_OTEL_AGENTIC_COMPLETE=bash_source otel-agentic)"` |
+| zsh | `eval "$(_OTEL_AGENTIC_COMPLETE=zsh_source otel-agentic)"` |
+| fish | `_OTEL_AGENTIC_COMPLETE=fish_source otel-agentic \\| source` |
 """
 
 

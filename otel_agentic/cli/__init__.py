@@ -9,8 +9,10 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from otel_agentic.cli.errors import INTERRUPTED, error_lines, was_interrupted
+from otel_agentic.cli.help import HelpfulGroup, help_pages
 from otel_agentic.cli.render.text import printable
 from otel_agentic.errors import codes_of
 
@@ -36,15 +38,15 @@ _COMMANDS: Final = {
     "judge": "Compare a judge with human labels; manage its cache.",
     "prompts": "Show the judge prompts.",
     "alerts": "Print Prometheus rules and a Grafana dashboard.",
-    "store": "Manage the store: size, retention, export, import, backup, upgrade.",
-    "doctor": "Show how spans are read; check a collector or the installation.",
+    "store": "Show, shrink, copy, move and upgrade the store.",
+    "doctor": "Show how spans are read; check a collector.",
     "plugins": "List installed plug-ins, and whether they load.",
     "config": "Show the effective settings.",
     "demo": "Run a demo: agents, spans and scores, in a minute.",
 }
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(HelpfulGroup):
     """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 — click's signature
@@ -61,8 +63,16 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 — click's signature
         """List the commands without importing them, which click itself would do."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))
+        for group, names in _command_groups().items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), _COMMANDS[name]) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command without importing all of them, which click itself would do."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; if the reader of its output closes the pipe (`| head`), end it with exit code 0.
@@ -77,8 +87,16 @@ class _LazyGroup(click.Group):
             return 0
 
 
+def _command_groups() -> dict[str, list[str]]:
+    """Return the commands by group of the help page; a command in no group is under "Other"."""
+    groups = help_pages().commands
+    grouped = {name for names in groups.values() for name in names}
+    other = [name for name in _COMMANDS if name not in grouped]
+    return {**groups, "Other": other} if other else groups
+
+
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="otel-agentic")
+@click.version_option(None, "-V", "--version", package_name="otel-agentic")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error; accepted at any position.")
 def cli(*, debug: bool) -> None:
     """Measure how reliable production AI agents are: pass@K and pass^K from OpenTelemetry spans."""

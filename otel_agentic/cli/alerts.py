@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import config_option, settings_of
 from otel_agentic.cli.render.terminal import print_text
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def alerts() -> None:
     """Print Prometheus rules and a Grafana dashboard that monitor your agents."""
 

@@ -13,11 +13,12 @@ import click
 
 from otel_agentic.cli.confirm import confirm_cost, yes_option
 from otel_agentic.cli.errors import INTERRUPTED
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
-    FILE,
     Section,
     Target,
     cases_option,
+    file_option,
     format_option,
     judge_option,
     labels_option,
@@ -160,7 +161,7 @@ def _write_errors(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise BadInputError(f"--out {out}: cannot be written: {reason}; give another file") from error
+        raise BadInputError(f"--output {out}: cannot be written: {reason}; give another file") from error
 
 
 def labels_of(texts: tuple[str, ...]) -> dict[str, str]:
@@ -348,7 +349,7 @@ def _print_some(out_console: Console, noun: str, lines: list[str]) -> None:
         say(out_console, f"… and {len(lines) - _MAX_PRINTED:,} more")
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @target_options
 @cases_option
@@ -380,17 +381,16 @@ def _print_some(out_console: Console, noun: str, lines: list[str]) -> None:
     help="Where to emit points, in addition to the table `windows`.",
 )
 @click.option("--endpoint", metavar="URL", help="OTLP endpoint of --emit otlp. Default: emit.endpoint.")
-@click.option(
-    "--out",
-    type=FILE,
-    help="File of --emit openmetrics, for `promtool tsdb create-blocks-from openmetrics`. Default: standard output.",
+@file_option(
+    "File of --emit openmetrics, for `promtool tsdb create-blocks-from openmetrics`. Default: standard output.",
+    alias="--out",
 )
 @click.option(
     "--label",
     "series_labels",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A label on every series of --out, such as job=otel-agentic; repeatable.",
+    help="A label on every series of --output, such as job=otel-agentic; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the amount of work and the cost of the judge; change nothing.")
 @click.option(
@@ -420,7 +420,7 @@ def backfill(
     k: str | None,
     emit: str,
     endpoint: str | None,
-    out: Path | None,
+    file: Path | None,
     series_labels: tuple[str, ...],
     dry_run: bool,
     executor: str | None,
@@ -434,7 +434,7 @@ def backfill(
     A window ends at each step and contains the conversations that ended in it, by the times of their spans. Unchanged rows
     are not rewritten. If the command is killed, run it again to continue where it stopped.
     """
-    _require_consistent(emit, endpoint, out, executor, workers, dry_run=dry_run, as_json=output == "json")
+    _require_consistent(emit, endpoint, file, executor, workers, dry_run=dry_run, as_json=output == "json")
     if series_labels and emit != "openmetrics":
         raise UsageError("--label NAME=VALUE is for --emit openmetrics")
     step_ns = _step_ns(step)
@@ -458,7 +458,7 @@ def backfill(
     }
     with (
         progress_bar(quiet=quiet) as progress,
-        written(out, enabled=emit == "openmetrics" and not dry_run) as write,
+        written(file, enabled=emit == "openmetrics" and not dry_run) as write,
         target_of(paths, settings, target, scoring, progress, dry_run=dry_run, workers=workers) as (client, ingested),
     ):
         require_own_file(client, "backfill", scoring)
@@ -472,7 +472,7 @@ def backfill(
     if output == "json":
         print_json(done)
     elif not quiet:
-        print_estimate(done) if isinstance(done, BackfillDryRun) else print_done(done, out, emit)
+        print_estimate(done) if isinstance(done, BackfillDryRun) else print_done(done, file, emit)
     if ingested is not None and ingested.problems:
         raise DecodeError("\n".join(ingested.problems))
     return INTERRUPTED if isinstance(done, BackfillResult) and done.stopped else 0
@@ -489,11 +489,11 @@ def _require_consistent(
     as_json: bool,
 ) -> None:
     if emit == "openmetrics" and out is None and as_json and not dry_run:
-        raise UsageError("--emit openmetrics --format json: both go to standard output; name a file with --out FILE")
+        raise UsageError("--emit openmetrics --format json: both go to standard output; name a file with --output FILE")
     if out is not None and emit != "openmetrics":
-        raise UsageError("--out FILE is for --emit openmetrics")
+        raise UsageError("--output FILE is for --emit openmetrics")
     if out is not None and not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: folder {out.absolute().parent} does not exist")
+        raise UsageError(f"--output {out}: folder {out.absolute().parent} does not exist")
     if endpoint is not None and emit != "otlp":
         raise UsageError("--endpoint URL is for --emit otlp")
     if workers is not None and executor is None:

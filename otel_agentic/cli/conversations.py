@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import (
     Selection,
     Target,
@@ -325,7 +326,7 @@ def _evidence(record: JsonObject) -> tuple[str, str, str]:
 _SUBJECT: Final = ("agent", "agent_version", "environment")
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def conversations() -> None:
     """List, show and export conversations."""
 

@@ -13,6 +13,7 @@ import click
 from rich.text import Text
 from rich.tree import Tree
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, format_option, target_options
 from otel_agentic.cli.render.coverage import hang, print_coverage
 from otel_agentic.cli.render.store import size_text
@@ -359,7 +360,7 @@ _LIVE: Final[Any] = LiveStore | UnreadableStore
 _DEFAULT_TRACES: Final = 5
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--trace", metavar="ID", help="Show this trace only; a prefix of its id is enough.")
 @click.option(

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from otel_agentic.cli.confirm import confirm_cost, yes_option
 from otel_agentic.cli.errors import INTERRUPTED
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
     FILE,
     Section,
@@ -330,7 +331,7 @@ _WAITING: Final = "conversations are being scored; `otel-agentic doctor --live` 
 _EXACT: Final = "exact"
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @target_options
 @cases_option
 @labels_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
     JUDGE_HELP,
     Selection,
@@ -251,7 +252,7 @@ _FAILURE_COLUMNS: Final = (
 )  # fmt: skip
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @target_options
 @selection_options
 @click.option(

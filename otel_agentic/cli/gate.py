@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 import orjson
 
-from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
+from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.options import Selection, Target, file_option, output_option, selection_options, target_options
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.regular_files import read_regular
 from otel_agentic.results.gate import GateResult, is_file
@@ -131,7 +132,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row")
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @target_options
 @selection_options
 @click.option(
@@ -222,7 +223,7 @@ _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "ins
     help="Let a metric or condition pass without data; without NAME, all.",
 )
 @output_option("table", "json", "markdown", "junit", "github", note="; github: workflow commands and a step summary")
-@click.option("-o", "--out", type=_FILE, help="Write the output to this file.")
+@file_option("Write the output to this file.", alias="--out")
 @click.option("--junit", type=_FILE, help="Also write JUnit XML to this file.")
 @click.option("--markdown", type=_FILE, help="Also write Markdown to this file.")
 @click.option("--json", "json_out", type=_FILE, help="Also write JSON to this file.")
@@ -238,7 +239,7 @@ def gate(
     baseline: str | None,
     save_baseline: str | None,
     output: str,
-    out: Path | None,
+    file: Path | None,
     junit: Path | None,
     markdown: Path | None,
     json_out: Path | None,
@@ -275,5 +276,5 @@ def gate(
         )
         baseline_name = write_baseline(client, save_baseline, result.measured) if result.passed else None
     outcome = GateOutcome(result=result, saved_baseline=baseline_name, requested_baseline=save_baseline)
-    write_outcome(outcome, output, out, {"junit": junit, "markdown": markdown, "json": json_out})
+    write_outcome(outcome, output, file, {"junit": junit, "markdown": markdown, "json": json_out})
     return 0 if result.passed else _FAILED

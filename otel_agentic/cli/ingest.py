@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
     config_option,
     db_option,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from otel_agentic.results.store import Ingested
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @db_option
 @format_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.errors import INTERRUPTED
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import (
     FILE,
     Target,
@@ -228,7 +229,7 @@ Examples:
 _JUDGE_HELP: Final = "The judge, by plug-in name as for `evaluate`. Default: the configured judge."
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def judge() -> None:
     """Compare a judge with human labels, and manage its cache and cost."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, format_option, target_options
 from otel_agentic.cli.render.terminal import console, print_result, say
 from otel_agentic.cli.render.text import plural
@@ -34,7 +35,7 @@ Examples:
 """
 
 
-@click.command(help=_HELP)
+@click.command(cls=HelpfulCommand, help=_HELP)
 @click.argument("conversation_id", metavar="ID")
 @click.argument("verdict", required=False, type=click.Choice(["pass", "fail", "unsure"]))
 @target_options

@@ -119,6 +119,33 @@ def output_option(*formats: str, note: str = "") -> Callable[[F], F]:
 format_option = output_option("table", "json")
 
 
+_EARLIER_FILE: Final = f"{__name__}.earlier_file"
+
+
+def file_option(help_text: str, *, alias: str | None = None) -> Callable[[F], F]:
+    """Return the option `-o/--output FILE`, which the command receives as `file`.
+
+    Args:
+        help_text: the help text.
+        alias: the earlier name of the option, which is hidden and accepted with a warning.
+    """
+
+    def merge(context: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+        earlier: Path | None = context.meta.get(_EARLIER_FILE)
+        return earlier if value is None else value
+
+    def warn(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+        if value is not None:
+            click.echo(f"otel-agentic: {alias} is deprecated; use -o or --output", err=True)
+            context.meta[_EARLIER_FILE] = value
+
+    option = click.option("-o", "--output", "file", type=FILE, callback=merge, help=help_text)
+    if alias is None:
+        return option
+    earlier = click.option(alias, type=FILE, hidden=True, is_eager=True, expose_value=False, callback=warn)
+    return lambda command: option(earlier(command))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The store of a command: a file, or the one that a running collector holds."""

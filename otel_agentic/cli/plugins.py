@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import format_option
 from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table
 from otel_agentic.errors import PluginError
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @format_option
 def plugins(output: str) -> None:
     """List collectors, dialects, judges, evaluators and estimators, and whether each loads."""

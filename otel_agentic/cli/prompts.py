@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import config_option, format_option, settings_of
 from otel_agentic.cli.render.terminal import console, print_json, say
 from otel_agentic.results.evaluation import JudgePrompt, PromptReply
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.prompts import Prompted
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def prompts() -> None:
     """Show the prompts of judges that call a model."""
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from otel_agentic.cli.errors import INTERRUPTED
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, evaluation_option, output_option, target_options
 from otel_agentic.cli.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
 from otel_agentic.cli.render.text import plural, safe
@@ -32,7 +33,7 @@ _NUMBERS: Final = frozenset(
 )
 
 
-class _SqlCommand(click.Command):
+class _SqlCommand(HelpfulCommand):
     """A command whose SQL may begin with a comment: `-- …` is not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
-    FILE,
     Selection,
     Target,
+    file_option,
     numbers_of,
     output_option,
     selection_options,
@@ -120,7 +121,7 @@ def _need(module: str, option: str) -> None:
         raise UsageError(f"{option} needs {module}: pip install 'otel-agentic[plots]'") from error
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @target_options
 @click.option("-k", "k", metavar="1,3,5", help="The k of pass@k and pass^k.")
 @click.option(
@@ -168,12 +169,7 @@ def _need(module: str, option: str) -> None:
 @click.option("--details", is_flag=True, help="Print every estimate, tool score, metric and note.")
 @open_option
 @output_option("table", "json", "markdown", "html", note="; html is a page with charts")
-@click.option(
-    "-o",
-    "--out",
-    type=FILE,
-    help="Write the page of --format html to this file.",
-)
+@file_option("Write the page of --format html to this file.", alias="--out")
 @click.option("--web", is_flag=True, help="Open the page of --format html in the browser.")
 @click.option("--plot", is_flag=True, help="Also plot pass@k and pass^k over k in the terminal.")
 def report(
@@ -184,7 +180,7 @@ def report(
     details: bool,
     show_open: bool,
     output: str,
-    out: Path | None,
+    file: Path | None,
     web: bool,
     plot: bool,
     **options: Any,
@@ -195,7 +191,7 @@ def report(
     """
     names = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     request = {**selection.arguments, **options, "k": numbers_of(k, "-k")}
-    check_output(output, out, web=web, plot=plot)
+    check_output(output, file, web=web, plot=plot)
     if show_open:
         refuse_open(output)
     with target.open() as client:
@@ -226,7 +222,7 @@ def report(
     elif output == "html" and charts is not None and conversations is not None:
         from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the templates
 
-        write_page(page(result, charts, about, conversations, failing), out, web=web)
+        write_page(page(result, charts, about, conversations, failing), file, web=web)
     elif output == "markdown" and conversations is not None:
         print_markdown(result, conversations, about)
     elif details:

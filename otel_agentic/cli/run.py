@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
     Target,
     cases_option,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _MAX_EXPLANATION: Final = 160
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(cls=HelpfulCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--k", "k", type=click.IntRange(min=1), metavar="N", help="Run the command N times per case.")
 @cases_option
 @labels_option

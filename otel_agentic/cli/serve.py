@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.logs import log_to_stderr
 from otel_agentic.cli.options import (
     cases_option,
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 _SIGNAL_S = 0.5
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @db_option
 @click.option("--grpc", metavar="ADDR", help="OTLP/gRPC address, host:port; port 0 selects a free one.")
 @click.option("--http", metavar="ADDR", help="OTLP/HTTP address, host:port; port 0 selects a free one.")

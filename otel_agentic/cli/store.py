@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import (
     FILE,
     FOLDER,
@@ -205,7 +206,7 @@ def _send_file(client: Client, upload: str, table: str, path: Path) -> ImportedR
     return counts
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def store() -> None:
     """Manage the store: size, retention, Parquet export and import, backup and upgrade."""
 

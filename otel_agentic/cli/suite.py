@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import Selection, Target, format_option, selection_options, target_options
 from otel_agentic.cli.render.terminal import Column, console, numbers, print_json, print_table, say, say_evaluation
 from otel_agentic.cli.render.text import NOTHING, interval, moment, plural
@@ -21,7 +22,7 @@ _SUITES: Final = (
 )
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def suite() -> None:
     """List suites, which are cases with the same tag, such as regression, and show their trends.
 

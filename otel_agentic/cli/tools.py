@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
 from otel_agentic.cli.render.open_conversations import (
     open_conversations_of,
@@ -182,7 +183,7 @@ _VALUE_IN_TABLE: Final = 30
 _TEXT: Final = 70
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def tools() -> None:
     """List failing tools."""
 

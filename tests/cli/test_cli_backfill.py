@@ -182,7 +182,7 @@ def test_workers_come_to_the_same_rows(db: Path, spans: Path, cases: Path) -> No
 def test_an_openmetrics_file_is_written_whole(db: Path, spans: Path, tmp_path: Path) -> None:
     out = tmp_path / "history.txt"
     output = done(
-        "backfill", "--db", db, *WINDOWS, spans, "--emit", "openmetrics", "--out", out, "--label", "job=j"
+        "backfill", "--db", db, *WINDOWS, spans, "--emit", "openmetrics", "--output", out, "--label", "job=j"
     ).out
 
     assert ',job="j"}' in out.read_text("utf-8")
@@ -204,7 +204,7 @@ def test_without_a_file_the_metrics_go_to_standard_output_and_what_was_done_to_s
     ingested: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "history.txt"
-    done("backfill", "--db", ingested, "--step", "1h", "--emit", "openmetrics", "--out", out)
+    done("backfill", "--db", ingested, "--step", "1h", "--emit", "openmetrics", "--output", out)
     ran = run("backfill", "--db", ingested, "--step", "1h", "--emit", "openmetrics")
 
     assert (0, out.read_text()) == (ran.code, ran.out)
@@ -224,13 +224,17 @@ def test_without_a_file_the_metrics_go_to_standard_output_and_what_was_done_to_s
         (("--window", "1x"), 2, "1x"),
         (("-k", "0"), 2, "k=0"),
         (("--since", "2100-01-01"), 2, "--since 2100-01-01T00:00:00Z is in the future"),
-        (("--emit", "openmetrics", "--format", "json"), 2, "both go to standard output; name a file with --out FILE"),
-        (("--out", "x.txt"), 2, "--out FILE is for --emit openmetrics"),
-        (("--emit", "openmetrics", "--out", "none/x.txt"), 2, "does not exist"),
-        (("--emit", "openmetrics", "--out", "x" * 250), 3, "cannot be written: File name too long"),
+        (
+            ("--emit", "openmetrics", "--format", "json"),
+            2,
+            "both go to standard output; name a file with --output FILE",
+        ),
+        (("--output", "x.txt"), 2, "--output FILE is for --emit openmetrics"),
+        (("--emit", "openmetrics", "--output", "none/x.txt"), 2, "does not exist"),
+        (("--emit", "openmetrics", "--output", "x" * 250), 3, "cannot be written: File name too long"),
         (("--label", "job=x"), 2, "--label NAME=VALUE is for --emit openmetrics"),
-        (("--emit", "openmetrics", "--out", "x.txt", "--label", "job"), 2, "--label job: give NAME=VALUE"),
-        (("--emit", "openmetrics", "--out", "x.txt", "--label", "a=1", "--label", "a=2"), 2, "a is given twice"),
+        (("--emit", "openmetrics", "--output", "x.txt", "--label", "job"), 2, "--label job: give NAME=VALUE"),
+        (("--emit", "openmetrics", "--output", "x.txt", "--label", "a=1", "--label", "a=2"), 2, "a is given twice"),
         (("--emit", "otlp"), 2, "--emit otlp: pass --endpoint"),
         (("--endpoint", "http://127.0.0.1:1"), 2, "--endpoint URL is for --emit otlp"),
         (("--emit", "otlp", "--endpoint", "nowhere"), 2, "nowhere"),

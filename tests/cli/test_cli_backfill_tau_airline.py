@@ -63,7 +63,7 @@ def test_promtool_makes_blocks_of_the_history(backfill: Ran, db: Path, tmp_path:
     if promtool is None:
         pytest.skip("promtool is not installed: apt install prometheus")
     out = tmp_path / "history.txt"
-    done("backfill", "--db", db, "--window", "24h", "--step", "1h", "--emit", "openmetrics", "--out", out)
+    done("backfill", "--db", db, "--window", "24h", "--step", "1h", "--emit", "openmetrics", "--output", out)
     blocks = tmp_path / "blocks"
     ran = subprocess.run(
         [promtool, "tsdb", "create-blocks-from", "openmetrics", out, blocks],

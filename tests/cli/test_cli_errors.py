@@ -54,7 +54,9 @@ def test_wrong_usage_says_where_help_is() -> None:
     ran = run("report", "--colour")
 
     assert ending(ran.err) == snapshot("; see `otel-agentic report --help`\n")
-    assert run("reprot").err == snapshot("otel-agentic: No such command 'reprot'; see `otel-agentic --help`\n")
+    assert run("reprot").err == snapshot(
+        "otel-agentic: No such command 'reprot' (did you mean `otel-agentic report`?); see `otel-agentic --help`\n"
+    )
 
 
 def test_without_a_command_the_help_is_shown() -> None:

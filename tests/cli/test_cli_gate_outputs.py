@@ -186,7 +186,7 @@ def test_json_has_every_number(store: Path, tmp_path: Path) -> None:
 
 
 def test_what_goes_to_a_file_leaves_one_line_on_the_terminal(store: Path, tmp_path: Path) -> None:
-    out = gate(store, "--format", "markdown", "--out", tmp_path / "gate.md")
+    out = gate(store, "--format", "markdown", "--output", tmp_path / "gate.md")
     assert 1 == len(out.splitlines())
     assert out.endswith(f"written to {tmp_path / 'gate.md'}\n")
     assert (tmp_path / "gate.md").read_text("utf-8").startswith("## Gate failed: ")
@@ -194,7 +194,7 @@ def test_what_goes_to_a_file_leaves_one_line_on_the_terminal(store: Path, tmp_pa
 
 
 def gate_file(store: Path, folder: Path) -> str:
-    gate(store, "--out", folder / "gate.txt")
+    gate(store, "--output", folder / "gate.txt")
     return (folder / "gate.txt").read_text("utf-8")
 
 

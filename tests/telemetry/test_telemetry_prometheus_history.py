@@ -47,7 +47,7 @@ def written(folder: Path) -> tuple[Path, list[tuple[Any, ...]]]:
     cases.write_text(CASE)
     config = folder / "settings.toml"
     config.write_text('emit = { estimators = ["bayesian", "per_case"] }')
-    files = ["--db", str(db), "--cases", str(cases), "--config", str(config), "--out", str(out)]
+    files = ["--db", str(db), "--cases", str(cases), "--config", str(config), "--output", str(out)]
     options = ["--window", "6h", "--window", "24h", "--window", "n5", "--step", "3h", "-k", "1,3"]
     with pytest.raises(SystemExit) as ended:
         main(["backfill", *files, *options, "--emit", "openmetrics"])

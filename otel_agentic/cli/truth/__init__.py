@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.truth.annotations import list_annotations
 from otel_agentic.cli.truth.export import datasets, export, schema
 from otel_agentic.cli.truth.files import import_, validate
@@ -13,7 +14,7 @@ from otel_agentic.cli.truth.promote import promote
 __all__ = ["truth"]
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def truth() -> None:
     """Handle annotated ground truth."""
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, format_option, target_options
 from otel_agentic.cli.render.terminal import Column, console, print_result, print_table, say, text
 from otel_agentic.cli.render.text import moment, percent, plural, ratio, short
@@ -24,7 +25,9 @@ Examples:
 """
 
 
-@click.command(name="annotations", help=_HELP, short_help="List annotations, and the agreement of annotators.")
+@click.command(
+    cls=HelpfulCommand, name="annotations", help=_HELP, short_help="List annotations, and the agreement of annotators."
+)
 @target_options
 @click.option("--name", metavar="METRIC", help="Only annotations of correct, answer, or this metric.")
 @click.option("--conversation", metavar="ID", help="Only annotations of this conversation.")

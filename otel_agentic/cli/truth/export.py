@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from otel_agentic.cli.options import FILE, Target, format_option, target_options
+from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.options import Target, file_option, format_option, target_options
 from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table, print_text, say
 from otel_agentic.cli.render.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
@@ -24,7 +25,7 @@ _BY_ENDING: Final = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".parquet":
 _MOST_LOSSES: Final = 100
 
 
-@click.command(short_help="Write the current cases to a file, in any format.")
+@click.command(cls=HelpfulCommand, short_help="Write the current cases to a file, in any format.")
 @click.option(
     "--format",
     "form",
@@ -32,12 +33,8 @@ _MOST_LOSSES: Final = 100
     help="The format; unless given, by the ending of --output, else native (JSON lines).",
 )
 @click.option("--dataset", metavar="NAME", help="Only the cases of this dataset.")
-@click.option(
-    "--output",
-    "file",
-    type=FILE,
-    help="The file to write, which must not exist; unless given, standard output, where CSV shows control characters as "
-    "U+FFFD.",
+@file_option(
+    "The file to write, which must not exist; unless given, standard output, where CSV shows control characters as U+FFFD."
 )
 @click.option(
     "--losses-format",
@@ -105,7 +102,7 @@ def _as_text(losses: Sequence[Loss]) -> Iterator[str]:
     yield f"{plural(len(losses), 'field')} of {plural(cases, 'case')} lost or changed{more}"
 
 
-@click.command(short_help="List the versions of datasets.")
+@click.command(cls=HelpfulCommand, short_help="List the versions of datasets.")
 @click.option("--dataset", metavar="NAME", help="Only this dataset.")
 @target_options
 @format_option
@@ -142,7 +139,7 @@ def datasets(dataset: str | None, target: Target, output: str) -> None:
         say(console(), "no dataset was imported; `otel-agentic truth import FILE` imports some")
 
 
-@click.command(short_help="Print the JSON Schema of the case format.")
+@click.command(cls=HelpfulCommand, short_help="Print the JSON Schema of the case format.")
 def schema() -> None:
     """Print the JSON Schema of the case format: of a case, a list of cases, or an object with a list `cases`."""
     from otel_agentic.truth.formats.base import schema_text  # noqa: PLC0415 — same

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import FILE, Target, create_store, format_option, labels_option, target_options, texts_of
 from otel_agentic.cli.render.terminal import console, print_json, say
 from otel_agentic.cli.render.text import plural
@@ -32,7 +33,7 @@ file_format_option = click.option(
 )
 
 
-@click.command(name="import", short_help="Import files of cases and labels.")
+@click.command(cls=HelpfulCommand, name="import", short_help="Import files of cases and labels.")
 @click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
 @labels_option
 @file_format_option
@@ -86,7 +87,7 @@ def import_(
         say(out, f"{name}: {_loss_text(loss)}")
 
 
-@click.command(short_help="Check files of cases or labels.")
+@click.command(cls=HelpfulCommand, short_help="Check files of cases or labels.")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @file_format_option
 @format_option

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Selection, Target, format_option, output_option, selection_options, target_options
 from otel_agentic.cli.render.terminal import (
     Column,
@@ -43,7 +44,7 @@ _CLUSTERED: Final = {
 _CLUSTERS: Final = 50
 
 
-@click.command(name="list", short_help="List the current cases.")
+@click.command(cls=HelpfulCommand, name="list", short_help="List the current cases.")
 @target_options
 @format_option
 def list_(target: Target, output: str) -> None:
@@ -56,7 +57,7 @@ def list_(target: Target, output: str) -> None:
     print_result(rows, output, _print_cases)
 
 
-@click.command(short_help="List which case each conversation was matched to.")
+@click.command(cls=HelpfulCommand, short_help="List which case each conversation was matched to.")
 @target_options
 @selection_options
 @click.option(

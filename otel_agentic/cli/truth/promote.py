@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from otel_agentic.cli.options import FILE, Selection, Target, conversation_options, target_options
+from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.options import Selection, Target, conversation_options, file_option, target_options
 from otel_agentic.cli.render.terminal import console, print_text, say
 from otel_agentic.cli.render.text import compact, plural, printable
 from otel_agentic.errors import UsageError
@@ -24,7 +25,7 @@ _YAML: Final = frozenset({".yaml", ".yml"})
 _NAMED: Final = 3
 
 
-@click.command(short_help="Write conversations as cases to be annotated.")
+@click.command(cls=HelpfulCommand, short_help="Write conversations as cases to be annotated.")
 @click.argument("conversations", nargs=-1, metavar="[CONVERSATION]...")
 @target_options
 @conversation_options
@@ -41,11 +42,8 @@ _NAMED: Final = 3
     "that conversations failed are written with the tag, not drafted again.",
 )
 @click.option("--environment", help="Deployment environment, where the id exists in several.")
-@click.option(
-    "--output",
-    "file",
-    type=FILE,
-    help="The file to write, which must not exist; unless given, standard output.",
+@file_option(
+    "The file to write, which must not exist; unless given, standard output.",
 )
 @click.option(
     "--format",
