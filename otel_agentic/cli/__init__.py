@@ -42,7 +42,7 @@ _COMMANDS: Final = {
     "doctor": "Show how spans are read; check a collector.",
     "plugins": "List installed plug-ins, and whether they load.",
     "config": "Show the effective settings.",
-    "demo": "Run a demo: agents, spans and scores, in a minute.",
+    "demo": "Replay recorded agents, and report: ten seconds.",
 }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.render.summary import print_summary
 from otel_agentic.cli.render.terminal import console, say
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _FOLDER: Final = "otel-agentic"
 
 
-@click.command()
+@click.command(cls=HelpfulCommand)
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the DuckDB file in this folder.")
 @click.option(
     "--live", is_flag=True, help="Run the LangChain agents instead of their recordings; needs the extra demo."

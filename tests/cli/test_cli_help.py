@@ -37,7 +37,7 @@ def test_every_declared_command_and_option_exists() -> None:
 
 def test_each_command_that_does_something_has_an_example() -> None:
     leaves = {path for path, context in _PAGES.items() if not isinstance(context.command, click.Group)}
-    assert leaves - help_pages().examples.keys() == snapshot({"config show", "demo"})
+    assert leaves - help_pages().examples.keys() == snapshot({"config show"})
 
 
 def test_the_first_page_fits_one_screen() -> None:
