@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_there_are_commands_to_install_and_to_run() -> None:
     assert opening(_COMMANDS[0]) == snapshot("pip install otel-agentic")
-    assert item(_COMMANDS) == snapshot("source .venv/bin/activate")
+    assert item(_COMMANDS) == snapshot("otel-agentic demo")
     assert len(_OWN) > 8
 
 

@@ -118,7 +118,7 @@ def test_the_tables_of_the_page_are_what_the_study_prints() -> None:
 
 def test_the_example_of_one_attempt_a_case_is_what_the_estimators_give() -> None:
     once = GroupedAttempts.of([Attempts.of((str(case), case < 84) for case in range(200))])
-    page = PAGE.read_text(encoding="utf-8")
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
     for estimator in (BayesianEstimator(), HierarchicalEstimator()):
         value, lower, upper = estimator.estimate_groups(once, [3]).pass_pow_k[0, 0]
         assert f"{value:.3f} [{lower:.3f}, {upper:.3f}]" in page
