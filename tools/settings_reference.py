@@ -26,9 +26,11 @@ Written by `make docs` from the settings themselves. Sources, in order of preced
 1. flags of the command line ([reference](cli.md));
 2. environment variables: `OTEL_AGENTIC_`, section, two underscores, name, such as `OTEL_AGENTIC_RECEIVE__HTTP`; lists and
    tables are written as JSON;
-3. a TOML file: `--config FILE`, else the file that `{CONFIG_FILE_VARIABLE}` names, else `./{DEFAULT_CONFIG_FILE}`.
+3. a TOML file: `--config FILE`, else the file that `{CONFIG_FILE_VARIABLE}` names, else the first
+   `{DEFAULT_CONFIG_FILE}` in the working directory, `$XDG_CONFIG_HOME/otel-agentic` (`~/.config`) and `/etc/otel-agentic`.
 
-`otel-agentic config show` prints the effective settings. An invalid value stops the command; the message names the setting.
+`otel-agentic config init` writes a commented file, `config check` checks one, and `config show` prints the effective settings
+and where each comes from. An invalid value stops the command; the message names the setting.
 
 ```toml
 [receive]

@@ -29,8 +29,8 @@ from otel_agentic.cli.options import (
     require_own_file,
     require_paths,
     target_options,
-    texts_of,
     time_ns,
+    truth_of,
 )
 from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.render.notes import advice, judge_notes
@@ -443,8 +443,7 @@ def backfill(
     grid_ns = step_ns or int(settings.windows.step_s * 1e9)
     workers = _workers(executor, workers)
     arguments: Section = {
-        "cases": texts_of(cases, "cases"),
-        "labels": texts_of(labels, "labels"),
+        **truth_of(settings, cases, labels),
         "since_ns": _time_ns(since, "--since", grid_ns),
         "until_ns": _time_ns(until, "--until", None),
         "windows": list(windows) or None,

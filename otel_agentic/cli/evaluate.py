@@ -28,7 +28,7 @@ from otel_agentic.cli.options import (
     require_own_file,
     settings_of,
     target_options,
-    texts_of,
+    truth_of,
 )
 from otel_agentic.cli.progress import progress_bar, reporting_waits
 from otel_agentic.cli.render.notes import advice, judge_notes, metric_advice, score_warnings
@@ -422,7 +422,7 @@ def evaluate(
         raise UsageError("--format nemo: only for --rows without --db; --format json has the results of a store")
     if rows:
         keep_rows(target.settings(), rows, quiet=quiet or output == "json")
-    truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
+    truth = truth_of(target.settings(), cases, labels)
     chosen = selection.arguments
     chosen["evaluation"] = evaluation or (f"compat:{compat}" if compat else None)
     scoring = present(judge=judge, compat=compat)

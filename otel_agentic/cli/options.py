@@ -294,6 +294,24 @@ def time_ns(text: str | None, option: str) -> int | None:
     return ns_of(text, option)
 
 
+def truth_of(settings: Settings, cases: tuple[Path, ...], labels: tuple[Path, ...]) -> dict[str, list[tuple[str, str]]]:
+    """Return the ground truth that options name, else that of the settings, as arguments of a command. Raises what `texts_of` raises."""
+    return {
+        "cases": texts_of(cases or _files_in(settings.truth.cases), "cases"),
+        "labels": texts_of(labels or _files_in(settings.truth.labels), "labels"),
+    }
+
+
+def _files_in(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return files, and the files in folders, sorted by name, without hidden ones."""
+    return tuple(
+        file
+        for path in paths
+        for file in (sorted(path.glob("[!.]*.*")) if path.is_dir() else [path])
+        if not file.is_dir()
+    )
+
+
 def texts_of(paths: tuple[Path, ...], what: str, file_format: str | None = None) -> list[tuple[str, str]]:
     """Return (name, text) of ground truth files: labels unchanged, cases as native JSON lines.
 

@@ -18,7 +18,7 @@ from otel_agentic.cli.options import (
     present,
     refuse_live,
     settings_of,
-    texts_of,
+    truth_of,
 )
 from otel_agentic.cli.render.summary import MOST_FAILURES, print_summary
 from otel_agentic.cli.render.terminal import console, say
@@ -82,7 +82,7 @@ def run(
     """
     settings = settings_of(config_file, db, scoring=present(judge=judge))
     refuse_live(settings, " with OTEL_EXPORTER_OTLP_ENDPOINT instead of `run`")
-    truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
+    truth = truth_of(settings, cases, labels)
     exit_code, report, failures = _run(settings, truth, command, k=k, timeout_s=timeout_s, protocol=protocol)
     print_summary(
         report, failures, "this run", Target(db=settings.store.db, server=None, config_file=config_file).options

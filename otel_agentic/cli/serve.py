@@ -24,7 +24,7 @@ from otel_agentic.cli.options import (
     present,
     refuse_second,
     settings_of,
-    texts_of,
+    truth_of,
 )
 from otel_agentic.cli.render.terminal import print_text
 from otel_agentic.config import export_folder_of
@@ -96,7 +96,7 @@ def serve(
         retention=present(keep=keep, export=True if export else None, export_folder=export),
     )
     refuse_second(settings)
-    truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
+    truth = truth_of(settings, cases, labels)
     log_to_stderr(settings.log)
     warn_of_export(settings)
     _run(settings, truth, collectors)
@@ -104,6 +104,7 @@ def serve(
 
 def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tuple[str, ...]) -> None:
     from otel_agentic.engine.workers import collector_workers, tune_interpreter  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.evaluation.scope import NO_CASES  # noqa: PLC0415 — not needed for --help
     from otel_agentic.live.collector import DEFAULT_COLLECTORS, LiveCollector  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net import raise_file_limit  # noqa: PLC0415 — not needed for --help
 
@@ -119,6 +120,8 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
         server = live.start()
         tune_interpreter()
         say(settings, *addresses(settings, server))
+        if not live.engine.runner.truth().index:
+            _log.warning("%s", NO_CASES)
         while not stop.wait(_SIGNAL_S):  # if the system delivers a signal to another thread, nothing ends a longer wait
             pass
         say(settings, "stopping: writing accepted spans")

@@ -5,9 +5,11 @@ from otel_agentic.config.load import (
     DEFAULT_CONFIG_FILE,
     SettingDescription,
     Settings,
+    commented_settings,
     describe_settings,
     export_folder_of,
     load_settings,
+    settings_file,
 )
 from otel_agentic.config.quality import (
     EvaluatorSettings,
@@ -35,6 +37,7 @@ from otel_agentic.config.sections import (
     ScoringSettings,
     StatsSettings,
     StoreSettings,
+    TruthSettings,
     WindowSettings,
 )
 
@@ -66,8 +69,11 @@ __all__ = [
     "StatsSettings",
     "StoreSettings",
     "Threshold",
+    "TruthSettings",
     "WindowSettings",
+    "commented_settings",
     "describe_settings",
     "export_folder_of",
     "load_settings",
+    "settings_file",
 ]

@@ -1,17 +1,21 @@
 """Loads the settings, and reports invalid ones.
 
 Sources, strongest first: command-line flags, environment (`OTEL_AGENTIC_RECEIVE__HTTP=…`, two underscores between
-section and name), a TOML file (`--config FILE`, else `OTEL_AGENTIC_CONFIG`, else `./otel-agentic.toml` if it exists).
+section and name), a TOML file: `--config FILE`, else `OTEL_AGENTIC_CONFIG`, else the first `otel-agentic.toml` in the working
+directory, `$XDG_CONFIG_HOME/otel-agentic` (`~/.config`) and `/etc/otel-agentic`.
 `otel-agentic config show` prints the active settings and their sources.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Literal
+from textwrap import wrap
+from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import (
@@ -39,6 +43,7 @@ from otel_agentic.config.sections import (
     ScoringSettings,
     StatsSettings,
     StoreSettings,
+    TruthSettings,
     WindowSettings,
     masked,
 )
@@ -47,6 +52,10 @@ from otel_agentic.regular_files import open_regular, read_regular
 
 CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
 DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
+#: The name of the folder of a settings file, in the user's folder of settings and in /etc.
+_FOLDER: Final = "otel-agentic"
+#: The width of comments in a written file.
+_WIDTH: Final = 100
 
 #: Renamed settings, and their replacements.
 _RENAMED: Final = {
@@ -74,6 +83,7 @@ class Settings(BaseSettings):
     conversations: ConversationSettings = ConversationSettings()
     dialects: DialectSettings = DialectSettings()
     scoring: ScoringSettings = ScoringSettings()
+    truth: TruthSettings = TruthSettings()
     matching: MatchingSettings = MatchingSettings()
     sampling: SamplingSettings = SamplingSettings()
     processing: ProcessingSettings = ProcessingSettings()
@@ -126,8 +136,19 @@ def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> S
         raise ConfigError(
             f"environment OTEL_AGENTIC_*: {error}: {error.__cause__}; write lists and tables as JSON, such as [1,3,5]"
         ) from None
+    sections = {name: getattr(settings, name) for name in Settings.model_fields}
+    if path is not None:
+        sections["truth"] = _relative_to_file(settings.truth, path)
     # Back to the plain class, so that equality and pickling do not depend on the path of the file.
-    return Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
+    return Settings.model_construct(**sections)
+
+
+def _relative_to_file(truth: TruthSettings, path: Path) -> TruthSettings:
+    """Return the paths of ground truth; those that a settings file names are relative to it."""
+    file_values = tomllib.loads(read_regular(path).decode())
+    from_file = [name for name in TruthSettings.model_fields if _source("truth", name, file_values) == "file"]
+    folder = path.parent
+    return truth.model_copy(update={name: tuple(folder / file for file in getattr(truth, name)) for name in from_file})
 
 
 def export_folder_of(settings: Settings) -> Path:
@@ -165,6 +186,35 @@ def describe_settings(settings: Settings, config_file: Path | None = None) -> li
     return rows
 
 
+def settings_file(config_file: Path | None = None) -> Path | None:
+    """Return the settings file that is read: the given one, else the one that is found; see `load_settings`."""
+    return config_file or _default_file()
+
+
+def commented_settings() -> str:
+    """Return the text of a settings file with every setting and its default, commented out."""
+    lines = ["# Settings of otel-agentic. Remove the # before a line to change it; times are in seconds unless stated."]
+    for section_name in Settings.model_fields:
+        section = Settings.model_fields[section_name].get_default()
+        lines += ["", f"[{section_name}]"]
+        for name, info in type(section).model_fields.items():
+            lines += [f"# {line}" for line in wrap(info.description or "", _WIDTH)]
+            lines.append(f"# {name} = {_toml(getattr(section, name))}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Return a default as TOML; a setting that is not set has an empty text, which is only a hint."""
+    if value is None:
+        return '""'
+    if isinstance(value, BaseModel | dict):
+        plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        return f"{{ {', '.join(f'{json.dumps(str(key))} = {_toml(item)}' for key, item in plain.items())} }}"
+    if isinstance(value, list | tuple | set | frozenset):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    return json.dumps(value if isinstance(value, bool | int | float) else str(value), ensure_ascii=False)
+
+
 def _source(section: str, name: str, file_values: dict[str, Any]) -> Literal["environment", "file", "default or flag"]:
     variables = {variable.upper() for variable in os.environ}
     environment_name = f"OTEL_AGENTIC_{section}__{name}".upper()
@@ -177,8 +227,9 @@ def _default_file() -> Path | None:
     configured_path = os.environ.get(CONFIG_FILE_VARIABLE)
     if configured_path:
         return Path(configured_path)
-    local_path = Path(DEFAULT_CONFIG_FILE)
-    return local_path if local_path.is_file() else None
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    folders = (Path(), home / _FOLDER, Path("/etc") / _FOLDER)
+    return next((file for folder in folders if (file := folder / DEFAULT_CONFIG_FILE).is_file()), None)
 
 
 def _require_toml(path: Path) -> None:
@@ -199,7 +250,10 @@ def _message(error: ValidationError, path: Path | None) -> str:
     if location in _RENAMED:
         return f"setting {location} was replaced{source}; {_RENAMED[location]}"
     if first["type"] == "extra_forbidden":
-        return f"unknown setting {location}{source}; {_allowed_names(first['loc'][:-1])}"
+        allowed = _allowed_names(first["loc"][:-1])
+        similar = get_close_matches(str(first["loc"][-1]), allowed, n=1)
+        hint = f"did you mean {similar[0]}? " if similar else ""
+        return f"unknown setting {location}{source}; {hint}allowed: {', '.join(allowed)}"
     value = "a secret" if _SECRETS & set(first["loc"]) else _display(first.get("input"), str(first["loc"][-1:]))
     return f"setting {location}: {first['msg']}, got {value}{source}"
 
@@ -211,9 +265,13 @@ def _display(value: Any, name: str) -> str:
     return repr(masked(value, name))
 
 
-def _allowed_names(section: tuple[int | str, ...]) -> str:
-    """Return the allowed names in the section that contains an unknown name."""
-    field = Settings.model_fields.get(str(section[0])) if section else None
-    inner = field.annotation if field is not None else Settings
-    names = inner.model_fields if isinstance(inner, type) and issubclass(inner, BaseModel) else {}
-    return f"allowed: {', '.join(names)}"
+def _allowed_names(location: tuple[int | str, ...]) -> list[str]:
+    """Return the allowed names in the section, or the part of one, that contains an unknown name."""
+    model: type[BaseModel] = Settings
+    for part in location:
+        field = model.model_fields.get(str(part))
+        if field is not None:
+            annotations = (field.annotation, *get_args(field.annotation))
+            inner = [kind for kind in annotations if isinstance(kind, type) and issubclass(kind, BaseModel)]
+            model = inner[0] if inner else model
+    return list(model.model_fields)

@@ -364,6 +364,15 @@ class ScoringSettings(Section):
         return self
 
 
+class TruthSettings(Section):
+    """Files of ground truth, loaded when no option names others. Relative paths in a file are relative to that file."""
+
+    cases: tuple[Path, ...] = Field(
+        default=(), description="files of cases, in any format of `truth import`, or folders of them"
+    )
+    labels: tuple[Path, ...] = Field(default=(), description="CSV files of labels, or folders of them")
+
+
 class MatchingSettings(Section):
     """How conversations are matched to cases without an id or equal queries."""
 

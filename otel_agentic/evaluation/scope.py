@@ -42,6 +42,13 @@ _MAX_NAMED: Final = 5
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
 
+#: The warning of a collector without ground truth: it receives and rebuilds, and computes no outcome.
+NO_CASES: Final = (
+    "no cases are loaded, so no outcome can be computed: set truth.cases in the settings, start with --cases FILE, or run "
+    "`otel-agentic truth import FILE`"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruthFile:
     """A file of ground truth as passed by its reader: the name for messages, and the text."""

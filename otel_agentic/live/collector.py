@@ -24,6 +24,7 @@ from otel_agentic.conversations import idle_limit_ns, turn_limit_ns
 from otel_agentic.engine.engine import Engine, EngineListener
 from otel_agentic.engine.rebuild import AffectedItems, RebuildResult
 from otel_agentic.errors import OverloadedError, StoreError
+from otel_agentic.evaluation.scope import NO_CASES
 from otel_agentic.live.loops import BackgroundLoop, Drain, LoopErrorLogger, RetentionLoop, ScoringLoop, WindowLoop
 from otel_agentic.live.reporting import EventReporter, MonitorLoop, Phase, ReceivedCounts, vitals_of, why_not_ready
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
@@ -509,6 +510,8 @@ class LiveCollector(EngineListener):
         addresses = asdict(self._live) if self._live is not None else {}
         failed = list(self.engine.rebuilder.not_rebuilt.values())
         problems = [*self.engine.reader.faults, *(failure.message for failure in failed[-_SHOWN_PROBLEMS:])]
+        if not self.engine.runner.truth().index:
+            problems.append(NO_CASES)
         if len(failed) > _SHOWN_PROBLEMS:
             problems.append(f"{len(failed):,} traces and conversations cannot be rebuilt; see the table not_rebuilt")
         vitals = asdict(self._vitals())

@@ -209,6 +209,8 @@ class RetentionLoop(BackgroundLoop):
         with self._engine.retention_lock:
             exported = self._export.run(stop) if self._export is not None else None
             removed = RetentionPass(self._engine, self.keep_ns, stop=stop).run() if self.keep_ns is not None else None
+            if removed:
+                self._engine.store.reclaim()
         return exported, removed
 
     def _run(self) -> None:

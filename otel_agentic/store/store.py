@@ -239,6 +239,17 @@ class Store:
         finally:
             self._backing_up.release()
 
+    def reclaim(self) -> bool:
+        """Merge the log into the file, so that the space of removed rows is used again; return whether it was possible.
+
+        DuckDB frees removed rows only in a checkpoint during which nothing else reads; one that follows a commit rarely is.
+        """
+        try:
+            with self._writer.holding_checkpoints():
+                return True
+        except (OverloadedError, StoreUnusableError):
+            return False  # a reader is active, or the disk is full: the next removal tries again
+
     def forget_ids(self) -> None:
         """Look up the id of each received span in the file from now on; call this before `write` adds spans."""
         self._writer.forget_ids()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 import pytest
-from inline_snapshot import snapshot
 
 from otel_agentic.cli import cli
 from otel_agentic.cli.help import help_pages
@@ -37,7 +36,7 @@ def test_every_declared_command_and_option_exists() -> None:
 
 def test_each_command_that_does_something_has_an_example() -> None:
     leaves = {path for path, context in _PAGES.items() if not isinstance(context.command, click.Group)}
-    assert leaves - help_pages().examples.keys() == snapshot({"config show"})
+    assert leaves <= help_pages().examples.keys()
 
 
 def test_the_first_page_fits_one_screen() -> None:
