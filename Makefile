@@ -22,7 +22,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 
 .DEFAULT_GOAL := help
 TESTS ?= tests
-.PHONY: help demo test test-slow snapshots check bench peers docs lock lock-upgrade format clean \
+.PHONY: site help demo test test-slow snapshots check bench peers docs lock lock-upgrade format clean \
 	check-format check-lint check-types check-imports check-requirements check-words check-docs
 
 help: ## list the targets
@@ -81,6 +81,9 @@ bench: $(PROJECT) ## print the ratios that the documentation promises
 
 peers: $(PEERS:%=$(VENV)/peers/%/.installed) ## install the other tools that benchmarks compare with (minutes)
 
+site: $(VENV)/docs/.installed ## build the documentation as a site, into site/
+	$(VENV)/docs/bin/mkdocs build --strict --quiet
+
 docs: $(PROJECT) ## regenerate the reference pages from the code
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.settings_reference
@@ -100,6 +103,7 @@ lock: $(CHECK_ENVIRONMENT) ## update requirements/ after a change of pyproject.t
 		--constraint requirements/runtime.txt --output-file requirements/test.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/test.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) --group check --constraint requirements/test.txt --output-file requirements/check.txt
+	$(COMPILE) $(UPGRADE) --group docs --output-file requirements/docs.txt
 	for peer in $(PEERS); do \
 		$(COMPILE) $(UPGRADE) --group peer-$$peer --output-file requirements/peer-$$peer.txt || exit 1; done
 
@@ -129,6 +133,11 @@ $(TEST_ENVIRONMENT): requirements/test.txt $(VENV)/.created
 
 $(CHECK_ENVIRONMENT): requirements/check.txt $(TEST_ENVIRONMENT)
 	$(PIP_INSTALL) --require-hashes --requirement requirements/check.txt
+	@touch $@
+
+$(VENV)/docs/.installed: requirements/docs.txt $(CHECK_ENVIRONMENT)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(@D)
+	$(UV) pip install --quiet --python $(@D) --require-hashes --requirement $<
 	@touch $@
 
 $(VENV)/peers/%/.installed: requirements/peer-%.txt $(CHECK_ENVIRONMENT)

@@ -65,7 +65,11 @@ def _asked_for(root: Path) -> dict[str, list[Requirement]]:
         "build": [Requirement(line) for line in groups["build"]],
         "test": [Requirement(line) for line in [*runtime, *extras["judges"], *extras["demo"], *groups["test"]]],
         "check": [Requirement(line) for line in groups["check"]],
-        **{name: [Requirement(line) for line in lines] for name, lines in groups.items() if name.startswith("peer-")},
+        **{
+            name: [Requirement(line) for line in lines]
+            for name, lines in groups.items()
+            if name == "docs" or name.startswith("peer-")
+        },
     }
 
 
