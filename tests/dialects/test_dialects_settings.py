@@ -142,7 +142,7 @@ def test_an_unknown_name_of_the_section_is_refused_with_the_known_ones(tmp_path:
     with raises(
         ConfigError,
         snapshot(
-            "unknown setting dialects.scope (from flags, OTEL_AGENTIC_* or <tmp_path>/a.toml); allowed: scopes, custom"
+            "unknown setting dialects.scope (from flags, OTEL_AGENTIC_* or <tmp_path>/a.toml); did you mean scopes? allowed: scopes, custom"
         ),
         tmp_path=tmp_path,
     ):

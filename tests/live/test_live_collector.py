@@ -16,6 +16,7 @@ from inline_snapshot import snapshot
 from otel_agentic.commands import LocalClient, RemoteClient, open_client
 from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import BadInputError, QueryError, StoreBusyError, UsageError
+from otel_agentic.evaluation.scope import NO_CASES
 from otel_agentic.live.collector import LiveCollector
 from otel_agentic.net.server_file import LiveServer, find_live_server, server_file, write_server_file
 from otel_agentic.store.links import NotRebuilt, save_not_rebuilt
@@ -339,4 +340,4 @@ def test_a_collector_names_what_an_earlier_process_could_not_rebuild(settings: S
     with running(settings):
         state = ask(settings, "live")["collector"]
 
-    assert ([failure.message], 1) == (state["problems"], state["not_rebuilt"])
+    assert ([failure.message, NO_CASES], 1) == (state["problems"], state["not_rebuilt"])
