@@ -46,7 +46,7 @@ What fails (1 of 4 conversations)
    in c2
 
 next: otel-agentic conversations show c2 --db t.duckdb
-more: --details, --metrics all, otel-agentic tools failing --db t.duckdb\
+more: otel-agentic report --details --db t.duckdb\
 """)
 
 
@@ -64,3 +64,10 @@ def test_details_print_every_number(shop: Shop) -> None:
     assert "per case" in details
     assert "Metrics beyond the outcome" in details
     assert len(details.splitlines()) > 2 * len(brief.splitlines())
+
+
+def test_a_tier_is_about_the_outcome_only(shop: Shop) -> None:
+    out = done("report", "--db", shop.db, "--criterion", "correct,tools").out
+
+    assert "correct: insufficient_evidence" in out
+    assert "tools: no tier: a tier is about correct" in out

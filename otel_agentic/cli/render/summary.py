@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: The k of the tiers, which is also that of the summary if it was computed.
 _TIER_K: Final = "3"
+#: The criterion that tiers are about.
+_CORRECT: Final = "correct"
 _MOST_GROUPS: Final = 8
 MOST_FAILURES: Final = 3
 #: Effective n below this share of n: further attempts at the same cases add little.
@@ -79,7 +81,7 @@ def _print_rates(out: Console, groups: Sequence[ReportGroup], heading: str) -> N
     """Print a row for each group, with as many columns as fit."""
     k = _k_of(groups)
     rates = ["pass@1", *([] if k == "1" else [f"pass@{k}", f"pass^{k}"])]
-    passed = "correct" if all(group.criterion == "correct" for group in groups) else "passed"
+    passed = "correct" if all(group.criterion == _CORRECT for group in groups) else "passed"
 
     def row(group: ReportGroup) -> list[Any]:
         estimates = shown_estimates(group)
@@ -120,8 +122,8 @@ def _tier(group: ReportGroup) -> str:
     if not group.n:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in group.not_evaluated.items())
         return f"no conversation was evaluated, so there is no number to give: {reasons or 'the group is empty'}"
-    parts = [group.tier]
-    if group.tier == "insufficient_evidence":
+    parts = [group.tier] if group.criterion == _CORRECT else []
+    if parts == ["insufficient_evidence"]:
         parts += [f"leaning {group.leaning}"] if group.leaning else []
         if group.needed:
             parts.append(f"about {plural(group.needed, 'more conversation')} {_of_which(group)}would settle it")
@@ -129,7 +131,7 @@ def _tier(group: ReportGroup) -> str:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in group.not_evaluated.items())
         bounds = "" if group.bounds is None else " (pass@1 in [{}, {}] with them)".format(*map(ratio, group.bounds))
         parts.append(f"not evaluated: {reasons}{bounds}")
-    return "; ".join(parts)
+    return "; ".join(parts) or f"no tier: a tier is about {_CORRECT}"
 
 
 def _of_which(group: ReportGroup) -> str:
@@ -197,7 +199,8 @@ def _next_steps(report: Report, failures: FailureReport | None, options: str) ->
         example = failures.groups[0].example.conversation_id
         yield f"next: otel-agentic conversations show {short(example, _TITLE)}{options}"
     yield from advice([reason for group in report.groups for reason in group.not_evaluated])
-    undecided = [group for group in report.groups if group.tier == "insufficient_evidence" and group.n]
+    of_correct = (group for group in report.groups if group.criterion == _CORRECT)
+    undecided = [group for group in of_correct if group.tier == "insufficient_evidence" and group.n]
     few = next((group for group in undecided if _needs_cases(group) and group.tier_evidence is not None), None)
     if few is not None and few.tier_evidence is not None:
         evidence = few.tier_evidence
@@ -205,4 +208,4 @@ def _next_steps(report: Report, failures: FailureReport | None, options: str) ->
             f"write more cases: {plural(evidence.n, 'conversation')} of {name_of(few, report.groups)} cover only "
             f"{plural(evidence.cases, 'case')}, and further attempts at these add little"
         )
-    yield f"more: --details, --metrics all, otel-agentic tools failing{options}"
+    yield f"more: otel-agentic report --details{options}"
