@@ -39,4 +39,4 @@ def test_make_demo_installs_all_it_needs_once_and_leaves_the_checkout_clean(tmp_
         path for path in checkout.rglob("*") if not {".venv", "__pycache__"} & set(path.relative_to(checkout).parts)
     }
     assert before == created
-    assert 0 == make(checkout, "--question", ".venv/.installed-project").returncode
+    assert 0 == make(checkout, "--question", ".venv/.installed-project-runtime").returncode
