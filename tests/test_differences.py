@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from otel_agentic.cli.render.text import difference_text
 from otel_agentic.differences import MISSING, around, differences
+from otel_agentic.render.text import difference_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=80),

@@ -13,8 +13,8 @@ from click.shell_completion import CompletionItem
 
 from otel_agentic.cli.errors import INTERRUPTED, error_lines, was_interrupted
 from otel_agentic.cli.help import HelpfulGroup, help_pages
-from otel_agentic.cli.render.text import printable
 from otel_agentic.errors import codes_of
+from otel_agentic.render.text import printable
 
 __all__ = ["cli", "main"]
 
@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "evaluate": "Match conversations to cases and score them.",
     "backfill": "Compute and emit windows of a past time range.",
     "report": "Report how reliable each agent is.",
+    "console": "Open the web console of a store.",
     "gate": "Fail a CI run unless agents are good enough.",
     "suite": "List suites of cases, and show their trends.",
     "tools": "List failing tools, with causes and examples.",

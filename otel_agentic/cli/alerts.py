@@ -9,7 +9,7 @@ import click
 
 from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import config_option, settings_of
-from otel_agentic.cli.render.terminal import print_text
+from otel_agentic.render.terminal import print_text
 
 if TYPE_CHECKING:
     from otel_agentic.config import Settings

@@ -33,10 +33,10 @@ from otel_agentic.cli.options import (
     truth_of,
 )
 from otel_agentic.cli.progress import progress_bar
-from otel_agentic.cli.render.notes import advice, judge_notes
-from otel_agentic.cli.render.terminal import console, print_json, print_text, say
-from otel_agentic.cli.render.text import moment, plural
 from otel_agentic.errors import BackendError, BadInputError, DecodeError, UsageError
+from otel_agentic.render.notes import advice, judge_notes
+from otel_agentic.render.terminal import console, print_json, print_text, say
+from otel_agentic.render.text import moment, plural
 from otel_agentic.results.evaluation import (
     BackfillDryRun,
     BackfillEnd,

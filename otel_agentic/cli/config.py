@@ -11,9 +11,9 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand, HelpfulGroup
 from otel_agentic.cli.options import FILE, config_option, format_option, settings_of
-from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say
-from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import UsageError
+from otel_agentic.render.terminal import Column, console, print_json, print_table, say
+from otel_agentic.render.text import plural
 
 if TYPE_CHECKING:
     from otel_agentic.config import SettingDescription

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from otel_agentic.cli.render.terminal import console, say
-from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import UsageError
+from otel_agentic.render.terminal import console, say
+from otel_agentic.render.text import plural
 
 if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings

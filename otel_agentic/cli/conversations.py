@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.help import HelpfulGroup
+from otel_agentic.cli.open_conversations import open_conversations_of, open_option, print_open_list, say_empty
 from otel_agentic.cli.options import (
     Selection,
     Target,
@@ -17,10 +18,9 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
-from otel_agentic.cli.render.expectations import aligned_turns, counted_calls, pairs_of
-from otel_agentic.cli.render.open_conversations import open_conversations_of, open_option, print_open_list, say_empty
-from otel_agentic.cli.render.report_tables import shown_name, shown_value
-from otel_agentic.cli.render.terminal import (
+from otel_agentic.render.expectations import aligned_turns, counted_calls, pairs_of
+from otel_agentic.render.report_tables import shown_name, shown_value
+from otel_agentic.render.terminal import (
     Column,
     console,
     differing_and_shared,
@@ -32,7 +32,7 @@ from otel_agentic.cli.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.cli.render.text import WITHOUT_CASE, moment, plural, ratio, safe, short
+from otel_agentic.render.text import WITHOUT_CASE, moment, plural, ratio, safe, short
 from otel_agentic.results.conversations import (
     CallPair,
     ConversationDetails,

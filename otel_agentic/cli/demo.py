@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.help import HelpfulCommand
-from otel_agentic.cli.render.summary import print_summary
-from otel_agentic.cli.render.terminal import console, say
+from otel_agentic.render.summary import print_summary
+from otel_agentic.render.terminal import console, say
 
 if TYPE_CHECKING:
     from otel_agentic.demo.run import DemoResult

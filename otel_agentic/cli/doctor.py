@@ -15,11 +15,11 @@ from rich.tree import Tree
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, format_option, target_options
-from otel_agentic.cli.render.coverage import hang, print_coverage
-from otel_agentic.cli.render.store import size_text
-from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, show, text
-from otel_agentic.cli.render.text import moment, percent, plural, printable, safe, short
 from otel_agentic.errors import BackendError, BadInputError, DecodeError, PluginError, UsageError
+from otel_agentic.render.coverage import hang, print_coverage
+from otel_agentic.render.store import size_text
+from otel_agentic.render.terminal import Column, console, print_json, print_table, say, show, text
+from otel_agentic.render.text import moment, percent, plural, printable, safe, short
 from otel_agentic.results.doctor import (
     AgentRunReading,
     BreakerState,

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
-from otel_agentic.cli.render.text import printable
 from otel_agentic.errors import BadInputError, OtelAgenticError, QueryError
+from otel_agentic.render.text import printable
 
 #: DuckDB's pointer into a statement: a line of SQL with a caret below.
 _POINTER: Final = re.compile(r"\s*\bLINE (\d+): .*\Z", re.DOTALL)

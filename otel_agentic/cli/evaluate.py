@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from otel_agentic.cli.confirm import confirm_cost, yes_option
 from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.open_conversations import open_conversations_of, say_empty
 from otel_agentic.cli.options import (
     FILE,
     Section,
@@ -31,11 +32,10 @@ from otel_agentic.cli.options import (
     truth_of,
 )
 from otel_agentic.cli.progress import progress_bar, reporting_waits
-from otel_agentic.cli.render.notes import advice, judge_notes, metric_advice, score_warnings
-from otel_agentic.cli.render.open_conversations import open_conversations_of, say_empty
-from otel_agentic.cli.render.terminal import Column, console, numbers, print_json, print_result, print_table, say, text
-from otel_agentic.cli.render.text import NOTHING, WITHOUT_CASE, percent, plural, short
 from otel_agentic.errors import StoreBusyError, UsageError
+from otel_agentic.render.notes import advice, judge_notes, metric_advice, score_warnings
+from otel_agentic.render.terminal import Column, console, numbers, print_json, print_result, print_table, say, text
+from otel_agentic.render.text import NOTHING, WITHOUT_CASE, percent, plural, short
 from otel_agentic.results import from_json
 from otel_agentic.results.evaluation import (
     EvaluatedRow,

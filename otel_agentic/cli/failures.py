@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.open_conversations import open_conversations_of, say_empty
 from otel_agentic.cli.options import (
     JUDGE_HELP,
     Selection,
@@ -18,8 +19,8 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
-from otel_agentic.cli.render.open_conversations import open_conversations_of, say_empty
-from otel_agentic.cli.render.terminal import (
+from otel_agentic.errors import UsageError
+from otel_agentic.render.terminal import (
     Column,
     console,
     numbers,
@@ -30,8 +31,7 @@ from otel_agentic.cli.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.cli.render.text import moment, percent, plural, safe, short
-from otel_agentic.errors import UsageError
+from otel_agentic.render.text import moment, percent, plural, safe, short
 from otel_agentic.results import to_json
 from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport, FailureTrend
 

@@ -257,7 +257,7 @@ def gate(
             content = json_file(Path(baseline))
         else:
             conditions["baseline"] = baseline
-    from otel_agentic.cli.render.gate import GateOutcome, write_baseline, write_outcome  # noqa: PLC0415 — rich is not needed for --help
+    from otel_agentic.render.gate import GateOutcome, write_baseline, write_outcome  # noqa: PLC0415 — rich is not needed for --help
 
     with target.open() as client:
         result = client.get(

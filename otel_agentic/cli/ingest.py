@@ -18,10 +18,10 @@ from otel_agentic.cli.options import (
     settings_of,
 )
 from otel_agentic.cli.progress import progress_bar
-from otel_agentic.cli.render.coverage import print_coverage
-from otel_agentic.cli.render.terminal import console, print_result, say
-from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import DecodeError
+from otel_agentic.render.coverage import print_coverage
+from otel_agentic.render.terminal import console, print_result, say
+from otel_agentic.render.text import plural
 
 if TYPE_CHECKING:
     from otel_agentic.results.store import Ingested

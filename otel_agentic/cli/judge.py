@@ -21,11 +21,11 @@ from otel_agentic.cli.options import (
     time_ns,
 )
 from otel_agentic.cli.progress import progress_bar
-from otel_agentic.cli.render.notes import judge_notes
-from otel_agentic.cli.render.terminal import Column, console, fixed, numbers, print_result, print_table, say, text
-from otel_agentic.cli.render.text import NOTHING, interval, moment, percent, plural, ratio, short
 from otel_agentic.cli.truth.annotations import agreement_lines
 from otel_agentic.errors import UsageError
+from otel_agentic.render.notes import judge_notes
+from otel_agentic.render.terminal import Column, console, fixed, numbers, print_result, print_table, say, text
+from otel_agentic.render.text import NOTHING, interval, moment, percent, plural, ratio, short
 from otel_agentic.results.evaluation import (
     BudgetUse,
     CachedJudge,

@@ -9,8 +9,8 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, format_option, target_options
-from otel_agentic.cli.render.terminal import console, print_result, say
-from otel_agentic.cli.render.text import plural
+from otel_agentic.render.terminal import console, print_result, say
+from otel_agentic.render.text import plural
 from otel_agentic.results.annotations import RecordedLabel
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from otel_agentic.cli.render.text import compact, printable
 from otel_agentic.errors import OtelAgenticError
+from otel_agentic.render.text import compact, printable
 
 if TYPE_CHECKING:
     from otel_agentic.config import LogSettings

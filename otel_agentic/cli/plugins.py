@@ -6,8 +6,8 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import format_option
-from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table
 from otel_agentic.errors import PluginError
+from otel_agentic.render.terminal import Column, console, fixed, print_json, print_table
 
 
 @click.command(cls=HelpfulCommand)

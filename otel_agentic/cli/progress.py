@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from otel_agentic.cli.render.terminal import console, print_text
+from otel_agentic.render.terminal import console, print_text
 
 #: The unit of each stage that does not count conversations.
 _UNITS: Final = {"reading": "bytes", "linking": "traces", "windows": "ends", "emitting": "ends"}

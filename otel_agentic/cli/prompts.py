@@ -9,7 +9,7 @@ import click
 
 from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import config_option, format_option, settings_of
-from otel_agentic.cli.render.terminal import console, print_json, say
+from otel_agentic.render.terminal import console, print_json, say
 from otel_agentic.results.evaluation import JudgePrompt, PromptReply
 
 if TYPE_CHECKING:

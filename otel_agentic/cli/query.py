@@ -15,9 +15,9 @@ from rich.text import Text
 from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, evaluation_option, output_option, target_options
-from otel_agentic.cli.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
-from otel_agentic.cli.render.text import plural, safe
 from otel_agentic.errors import UsageError
+from otel_agentic.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
+from otel_agentic.render.text import plural, safe
 from otel_agentic.results.store import QueryResult
 
 if TYPE_CHECKING:

@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.open_conversations import (
+    open_conversations_of,
+    open_option,
+    print_open,
+    refuse_open,
+    say_empty,
+    say_open,
+)
 from otel_agentic.cli.options import (
     Selection,
     Target,
@@ -22,19 +30,11 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
-from otel_agentic.cli.render.open_conversations import (
-    open_conversations_of,
-    open_option,
-    print_open,
-    refuse_open,
-    say_empty,
-    say_open,
-)
-from otel_agentic.cli.render.report_notes import period
-from otel_agentic.cli.render.report_tables import print_markdown, print_report
-from otel_agentic.cli.render.summary import MOST_FAILURES, print_summary
-from otel_agentic.cli.render.terminal import console, print_json, print_text
 from otel_agentic.errors import BadInputError, UsageError
+from otel_agentic.render.report_notes import period
+from otel_agentic.render.report_tables import print_markdown, print_report
+from otel_agentic.render.summary import MOST_FAILURES, print_summary
+from otel_agentic.render.terminal import console, print_json, print_text
 from otel_agentic.results.charts import Charts, ConversationOutcomes
 from otel_agentic.results.conversations import ConversationDetails
 from otel_agentic.results.failures import FailureReport
@@ -109,7 +109,7 @@ def write_page(text: str, out: Path | None, *, web: bool) -> None:
 
 def print_curves(charts: Charts) -> None:
     """Plot pass@k and pass^k of the groups over k in the terminal."""
-    from otel_agentic.cli.render.plot import plot  # noqa: PLC0415 — only a plot needs the plotting library
+    from otel_agentic.render.plot import plot  # noqa: PLC0415 — only a plot needs the plotting library
 
     plot(charts.curves)
 
@@ -220,7 +220,7 @@ def report(
     if output == "json":
         print_json(result)
     elif output == "html" and charts is not None and conversations is not None:
-        from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page needs the templates
+        from otel_agentic.render.html import page  # noqa: PLC0415 — only a page needs the templates
 
         write_page(page(result, charts, about, conversations, failing), file, web=web)
     elif output == "markdown" and conversations is not None:

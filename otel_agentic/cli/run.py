@@ -20,10 +20,10 @@ from otel_agentic.cli.options import (
     settings_of,
     truth_of,
 )
-from otel_agentic.cli.render.summary import MOST_FAILURES, print_summary
-from otel_agentic.cli.render.terminal import console, say
-from otel_agentic.cli.render.text import plural, short
 from otel_agentic.errors import BadInputError
+from otel_agentic.render.summary import MOST_FAILURES, print_summary
+from otel_agentic.render.terminal import console, say
+from otel_agentic.render.text import plural, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

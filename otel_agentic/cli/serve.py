@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import getpass
 import logging
 import os
 import signal
@@ -26,10 +27,12 @@ from otel_agentic.cli.options import (
     settings_of,
     truth_of,
 )
-from otel_agentic.cli.render.terminal import print_text
 from otel_agentic.config import export_folder_of
+from otel_agentic.render.terminal import print_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_agentic.config import Settings
     from otel_agentic.net.server_file import LiveServer
 
@@ -99,28 +102,43 @@ def serve(
     truth = truth_of(settings, cases, labels)
     log_to_stderr(settings.log)
     warn_of_export(settings)
-    _run(settings, truth, collectors)
+    from otel_agentic.live.collector import DEFAULT_COLLECTORS  # noqa: PLC0415 — not needed for --help
+
+    names = tuple(dict.fromkeys((*DEFAULT_COLLECTORS, *collectors)))
+    run_collector(settings, names, truth, lambda server: say(settings, *addresses(settings, server)))
 
 
-def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tuple[str, ...]) -> None:
+def run_collector(
+    settings: Settings,
+    names: tuple[str, ...],
+    truth: dict[str, list[tuple[str, str]]],
+    announce: Callable[[LiveServer], None],
+) -> None:
+    """Run a collector until a signal stops it.
+
+    Args:
+        settings: the settings.
+        names: the receivers, by plug-in name; none for a console on a file.
+        truth: the files of cases and labels to import first.
+        announce: receives the addresses once the collector is ready.
+    """
     from otel_agentic.engine.workers import collector_workers, tune_interpreter  # noqa: PLC0415 — not needed for --help
     from otel_agentic.evaluation.scope import NO_CASES  # noqa: PLC0415 — not needed for --help
-    from otel_agentic.live.collector import DEFAULT_COLLECTORS, LiveCollector  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.live.collector import LiveCollector  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net import raise_file_limit  # noqa: PLC0415 — not needed for --help
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     raise_file_limit(settings.receive.max_connections)
-    names = tuple(dict.fromkeys((*DEFAULT_COLLECTORS, *extra)))
     live = LiveCollector(settings, names, collector_workers(settings))
     try:
         if any(truth.values()):
             live.run("truth_import", truth)
         server = live.start()
         tune_interpreter()
-        say(settings, *addresses(settings, server))
-        if not live.engine.runner.truth().index:
+        announce(server)
+        if names and not live.engine.runner.truth().index:
             _log.warning("%s", NO_CASES)
         while not stop.wait(_SIGNAL_S):  # if the system delivers a signal to another thread, nothing ends a longer wait
             pass
@@ -137,13 +155,26 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
 
 def addresses(settings: Settings, server: LiveServer) -> tuple[str, ...]:
     """Return the lines with the addresses and the output of a collector."""
+    console = (f"  console    {console_link(settings, server.admin)}",) if settings.admin.console else ()
     return (
         f"collecting into {settings.store.db}; Ctrl-C stops",
         f"  OTLP/gRPC  {server.grpc}",
         f"  OTLP/HTTP  {server.http}",
         f"  admin      {server.admin}  (queries, /metrics, /healthz)",
+        *console,
         f"  telemetry  {settings.emit.endpoint or 'not sent (--emit URL); /metrics is available'}",
     )
+
+
+def console_link(settings: Settings, admin: str) -> str:
+    """Return a link that opens the console of a store once, within a minute, as the current user.
+
+    Raises:
+        ConfigError: the secret next to the store cannot be used.
+    """
+    from otel_agentic.net.tickets import new_ticket, secret_of  # noqa: PLC0415 — not needed for --help
+
+    return f"{admin}/login?ticket={new_ticket(secret_of(settings.store.db), getpass.getuser())}"
 
 
 def say(settings: Settings, *lines: str) -> None:

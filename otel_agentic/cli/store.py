@@ -28,7 +28,9 @@ from otel_agentic.cli.options import (
     time_ns,
 )
 from otel_agentic.cli.progress import progress_bar
-from otel_agentic.cli.render.store import (
+from otel_agentic.errors import BackendError, BadInputError, StoreBusyError, UsageError
+from otel_agentic.regular_files import open_regular
+from otel_agentic.render.store import (
     print_copied,
     print_exported,
     print_imported,
@@ -36,9 +38,7 @@ from otel_agentic.cli.render.store import (
     print_upgrade,
     print_vacuum,
 )
-from otel_agentic.cli.render.terminal import print_result
-from otel_agentic.errors import BackendError, BadInputError, StoreBusyError, UsageError
-from otel_agentic.regular_files import open_regular
+from otel_agentic.render.terminal import print_result
 from otel_agentic.results.store import (
     BackupPiece,
     ExportedStore,

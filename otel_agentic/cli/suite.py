@@ -9,8 +9,8 @@ import click
 
 from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import Selection, Target, format_option, selection_options, target_options
-from otel_agentic.cli.render.terminal import Column, console, numbers, print_json, print_table, say, say_evaluation
-from otel_agentic.cli.render.text import NOTHING, interval, moment, plural
+from otel_agentic.render.terminal import Column, console, numbers, print_json, print_table, say, say_evaluation
+from otel_agentic.render.text import NOTHING, interval, moment, plural
 from otel_agentic.results.evaluation import Suite, SuiteTrend, TrendPoint
 from otel_agentic.results.reports import Rate
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.help import HelpfulGroup
-from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
-from otel_agentic.cli.render.open_conversations import (
+from otel_agentic.cli.open_conversations import (
     open_conversations_of,
     open_option,
     print_open_faults,
     refuse_open,
     say_empty,
 )
-from otel_agentic.cli.render.terminal import (
+from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
+from otel_agentic.differences import around
+from otel_agentic.render.terminal import (
     Column,
     console,
     differing_and_shared,
@@ -29,8 +30,7 @@ from otel_agentic.cli.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.cli.render.text import NOTHING, compact, difference_text, moment, percent, plural, safe, short
-from otel_agentic.differences import around
+from otel_agentic.render.text import NOTHING, compact, difference_text, moment, percent, plural, safe, short
 from otel_agentic.results import to_json
 from otel_agentic.results.failures import FailingTool, FailingTools, ToolFaultExample
 

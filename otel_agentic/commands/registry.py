@@ -26,7 +26,7 @@ CommandRole = Literal["query", "admin"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The modules of this package that define commands.
-_MODULES: Final = ("evaluation", "reports", "truth", "annotations", "store")
+_MODULES: Final = ("evaluation", "reports", "browsing", "truth", "annotations", "store")
 
 
 class Context:

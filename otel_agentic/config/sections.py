@@ -226,6 +226,7 @@ class AdminSettings(Section):
         description="further host names, or globs such as `*.internal`, under which the admin address answers, in addition to "
         "loopback names and, on an address other than loopback, IP addresses and the name of the machine",
     )
+    console: bool = Field(default=True, description="whether the admin address has the web console")
     command_slots: Count = Field(
         default=8, description="commands running at once, of all kinds; beyond them callers are asked to retry"
     )

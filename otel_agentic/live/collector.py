@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from otel_agentic import plugins
 from otel_agentic.commands.registry import Commands, registered
+from otel_agentic.console import Console
 from otel_agentic.conversations import idle_limit_ns, turn_limit_ns
 from otel_agentic.engine.engine import Engine, EngineListener
 from otel_agentic.engine.rebuild import AffectedItems, RebuildResult
@@ -29,6 +30,7 @@ from otel_agentic.live.loops import BackgroundLoop, Drain, LoopErrorLogger, Rete
 from otel_agentic.live.reporting import EventReporter, MonitorLoop, Phase, ReceivedCounts, vitals_of, why_not_ready
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
 from otel_agentic.net.server_file import LiveServer, process_mark, remove_server_file, write_server_file
+from otel_agentic.net.tickets import secret_of
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from otel_agentic.store import links
 from otel_agentic.store.conversations import window_times
@@ -576,9 +578,14 @@ class LiveCollector(EngineListener):
         tls = None if files is None else ServerTls(files)
         hosts = Hosts(parse_address(admin.address), admin.allowed_hosts)
         reading = {name for name, command in registered().items() if command.role == "query"}
-        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, reading=reading)
+        pages = self._console(credentials, hosts).routes() if admin.console else ()
+        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, reading=reading, pages=pages)
         guarded = credentials.guards("query", "admin")
         return AdminServer(app, admin.address, guarded=guarded, insecure=insecure, tls=tls)
+
+    def _console(self, credentials: Credentials, hosts: Hosts) -> Console:
+        secret = secret_of(self.settings.store.db)
+        return Console(self.run, pool=self._commands, credentials=credentials, hosts=hosts, secret=secret)
 
     def _addresses(self, admin: str) -> LiveServer:
         endpoints = {collector.name: collector.endpoint for collector in self._started}

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -136,11 +136,13 @@ def build_app(
     hosts: Hosts,
     pool: CommandPool,
     reading: AbstractSet[str] = frozenset(),
+    pages: Sequence[Route] = (),
 ) -> Starlette:
     """Return the app.
 
     Commands and `/metrics` are answered only under the names of `hosts`, and not for web pages of other sites. If a token is
-    set, they require it: the role `query` suffices for `/metrics` and the commands in `reading`.
+    set, they require it: the role `query` suffices for `/metrics` and the commands in `reading`. `pages` are the routes of the
+    console, which checks its own sessions.
     """
     scraping = CommandPool(_SCRAPES)
 
@@ -171,6 +173,7 @@ def build_app(
             Route("/metrics", metrics, methods=["GET"]),
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
+            *pages,
         ],
     )
 

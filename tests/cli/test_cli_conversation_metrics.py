@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.conversations import print_metrics
-from otel_agentic.cli.render.terminal import console
+from otel_agentic.render.terminal import console
 from otel_agentic.results.conversations import MetricScoreRow
 from tests.cli.partial import partial
 from tests.cli.running import done, run

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.render.notes import judge_notes, score_warnings
+from otel_agentic.render.notes import judge_notes, score_warnings
 from otel_agentic.results.evaluation import EvaluationRun, JudgeUse
 from tests.cli.partial import partial
 from tests.snapshots import opening

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.render.gate import GateOutcome, command, junit_of
+from otel_agentic.render.gate import GateOutcome, command, junit_of
 from tests.cli.judged_runs import judged_store
 from tests.cli.partial import partial
 from tests.cli.running import done, run

@@ -13,8 +13,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.logs import JsonLines, Lines
-from otel_agentic.cli.render.text import csv_cell, markdown
 from otel_agentic.cli.truth.files import FORMAT_NAMES
+from otel_agentic.render.text import csv_cell, markdown
 from tests.cli.running import Terminal, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import passage

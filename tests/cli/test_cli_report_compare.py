@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.render.corrected_rates import corrected_notes, corrected_rows
-from otel_agentic.cli.render.report_tables import (
+from otel_agentic.render.corrected_rates import corrected_notes, corrected_rows
+from otel_agentic.render.report_tables import (
     comparison_notes,
     difference,
     difference_columns,

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.html import page as html_page
-from otel_agentic.cli.render.text import interval, percent
 from otel_agentic.commands import Commands
 from otel_agentic.config import load_settings
 from otel_agentic.engine.engine import Engine
+from otel_agentic.render.html import page as html_page
+from otel_agentic.render.text import interval, percent
 from otel_agentic.results import from_json, to_json
 from otel_agentic.results.charts import Charts, History
 from otel_agentic.results.reports import Rate, Report

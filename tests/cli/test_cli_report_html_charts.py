@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from otel_agentic.cli.html.charts import NARROW_PX, Chart, curve_charts, timeline_charts
-from otel_agentic.cli.html.filters import TIERS
-from otel_agentic.cli.html.page import render
+from otel_agentic.render.html.charts import NARROW_PX, Chart, curve_charts, timeline_charts
+from otel_agentic.render.html.filters import TIERS
+from otel_agentic.render.html.page import render
 from otel_agentic.results.charts import CurveRow, History, HistoryRow
 from tests.cli.partial import partial
 from tests.cli.pictured import HOUR_NS, history, window
@@ -52,7 +52,7 @@ def _segments(path: str) -> list[list[tuple[float, float]]]:
 
 
 def test_every_role_has_a_colour_by_day_and_by_night() -> None:
-    css = files("otel_agentic.cli.html").joinpath("templates/style.css").read_text(encoding="ascii")
+    css = files("otel_agentic.render.html").joinpath("templates/style.css").read_text(encoding="ascii")
 
     for role in ("ink", "muted", "grid", "surface", "at", "pow", "cover", *(style.css for style in TIERS.values())):
         assert re.search(rf"--{role}: light-dark\(#[0-9a-f]{{6}}, #[0-9a-f]{{6}}\);", css)

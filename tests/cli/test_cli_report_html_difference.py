@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.cli.html.difference import MAX_DIFFERENCES, differences
-from otel_agentic.cli.html.filters import VALUE_LIMIT
+from otel_agentic.render.html.difference import MAX_DIFFERENCES, differences
+from otel_agentic.render.html.filters import VALUE_LIMIT
 
 _JSON = st.recursive(
     st.none() | st.integers(-(2**63), 2**63) | st.text(max_size=80),

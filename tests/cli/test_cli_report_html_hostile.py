@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from otel_agentic.cli.html.page import environment, render
+from otel_agentic.render.html.page import environment, render
 from tests.cli.pictured import Page, store_windows, window
 from tests.cli.running import done
 from tests.cli.small import conversation, write_cases, write_spans

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from otel_agentic.cli.html.series import Series, breaks, thinned
+from otel_agentic.render.html.series import Series, breaks, thinned
 from otel_agentic.results.charts import HistoryRow
 from tests.cli.partial import partial
 from tests.cli.pictured import HOUR_NS, history, window

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.html.failures import FailuresView, band_rows
-from otel_agentic.cli.html.filters import distinguishing_keys
-from otel_agentic.cli.html.metrics import MetricsTable, layer_rows
-from otel_agentic.cli.html.page import render
-from otel_agentic.cli.render.report_tables import metric_notes, shown_value, table_of_bands, table_of_metrics
+from otel_agentic.render.html.failures import FailuresView, band_rows
+from otel_agentic.render.html.filters import distinguishing_keys
+from otel_agentic.render.html.links import FileLinks
+from otel_agentic.render.html.metrics import MetricsTable, layer_rows
+from otel_agentic.render.html.page import render
+from otel_agentic.render.report_tables import metric_notes, shown_value, table_of_bands, table_of_metrics
 from otel_agentic.results.charts import Charts, FailingRows, FailureCause, FailureCauses
 from tests.cli.measured import group, labelled, metric, silent
 from tests.cli.partial import partial
@@ -37,7 +38,7 @@ def layers_table(*groups: ReportGroup) -> Page:
 def failures_table(*rows: FailureCause) -> Page:
     """Return the table of failures of a page, taken apart."""
     failures = {"failures": FailureCauses(rows=list(rows), left_out=0), "failing": FailingRows(rows=[], left_out=0)}
-    view = FailuresView.of(partial(Charts, failures), {})
+    view = FailuresView.of(partial(Charts, failures), FileLinks({}))
     return Page.of(render("failures", "causes_table", view, view.causes))
 
 

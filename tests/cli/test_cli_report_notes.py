@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.render.report_notes import (
+from otel_agentic.render.report_notes import (
     group_notes,
     method_notes,
     name_of,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.render.report_notes import objective_notes
+from otel_agentic.render.report_notes import objective_notes
 from otel_agentic.results.reports import ObjectiveStatus
 from otel_agentic.stats.sequential import log_e_path
 from tests.cli.partial import partial

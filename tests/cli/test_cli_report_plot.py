@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from otel_agentic.cli.render.plot import NOTHING_TO_DRAW, drawn, plot
+from otel_agentic.render.plot import NOTHING_TO_DRAW, drawn, plot
 from otel_agentic.results.charts import Curves
 from otel_agentic.results.reports import Estimates, Rate
 from tests.cli.partial import partial

@@ -12,10 +12,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.logs import log_to
-from otel_agentic.cli.render.store import print_exported
 from otel_agentic.cli.serve import addresses, say, warn_of_export
 from otel_agentic.config import Settings
 from otel_agentic.net.server_file import LiveServer
+from otel_agentic.render.store import print_exported
 from otel_agentic.results.store import ExportedStore
 
 HERE = LiveServer(

@@ -15,7 +15,7 @@ from inline_snapshot import snapshot
 from rich.cells import cell_len
 from rich.console import Console
 
-from otel_agentic.cli.render.terminal import Column, differing_and_shared, fits, print_table, say, text
+from otel_agentic.render.terminal import Column, differing_and_shared, fits, print_table, say, text
 from tests.cli.running import on_terminal
 from tests.snapshots import item, passage
 

@@ -5,60 +5,26 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from collectors.in_process import SpanReader
-from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.commands.registry import Commands
-from otel_agentic.config import ReceiveSettings
 from otel_agentic.demo.processes import AGENTS
-from otel_agentic.demo.recordings import Replay
 from otel_agentic.demo.run import CASES
 from otel_agentic.demo.scenario import conversations
-from otel_agentic.engine.engine import Engine
-from otel_agentic.spans import Limits
-from tests.stores import settings_for
+from tests.demo_store import evaluated_demo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-    from opentelemetry.sdk.trace import ReadableSpan
 
 K = 3
 
 
-class _Store:
-    """An exporter into a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._reader = engine, SpanReader(Limits.from_settings(ReceiveSettings()))
-
-    def export(self, spans: list[ReadableSpan]) -> Any:
-        """Store spans."""
-        from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415 — the result of an exporter
-
-        self._engine.store.accept(self._reader.read(spans))
-        return SpanExportResult.SUCCESS
-
-    def shutdown(self) -> None:
-        """Do nothing."""
-
-
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    db: Path = tmp_path_factory.mktemp("recordings") / "t.duckdb"
-    with Engine(settings_for(db), create=True) as engine:
-        for agent, version in AGENTS:
-            replay = Replay(agent, version, "", lambda _: _Store(engine))  # type: ignore[arg-type, return-value]  # all that a replay calls
-            replay.sent()
-            replay.finish()
-        rebuild_pending(engine, lambda *_: None)
-        commands = Commands(engine)
-        commands.run("evaluate", {"cases": [(str(CASES), CASES.read_text())]})
-        yield commands
+    with evaluated_demo(tmp_path_factory.mktemp("recordings") / "t.duckdb") as engine:
+        yield Commands(engine)
 
 
 def scripted() -> dict[str, tuple[str, str, bool]]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.render.report_notes import group_notes
 from otel_agentic.commands import Commands
 from otel_agentic.judges import Question, Verdict
+from otel_agentic.render.report_notes import group_notes
 from otel_agentic.results import from_json
 from otel_agentic.results.reports import ReportGroup
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai

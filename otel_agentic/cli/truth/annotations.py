@@ -8,8 +8,8 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, format_option, target_options
-from otel_agentic.cli.render.terminal import Column, console, print_result, print_table, say, text
-from otel_agentic.cli.render.text import moment, percent, plural, ratio, short
+from otel_agentic.render.terminal import Column, console, print_result, print_table, say, text
+from otel_agentic.render.text import moment, percent, plural, ratio, short
 from otel_agentic.results.annotations import AnnotationList, AnnotationRow, AnnotatorAgreement
 
 #: Maximum number of characters of a note in the table.

@@ -10,10 +10,10 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, file_option, format_option, target_options
-from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table, print_text, say
-from otel_agentic.cli.render.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
 from otel_agentic.errors import UsageError
+from otel_agentic.render.terminal import Column, console, fixed, print_json, print_table, print_text, say
+from otel_agentic.render.text import compact, moment, plural, printable
 from otel_agentic.results.conversations import DatasetVersion
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import FILE, Target, create_store, format_option, labels_option, target_options, texts_of
-from otel_agentic.cli.render.terminal import console, print_json, say
-from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import CaseError, UsageError
+from otel_agentic.render.terminal import console, print_json, say
+from otel_agentic.render.text import plural
 from otel_agentic.results import to_json
 from otel_agentic.results.conversations import CheckedFile, FieldLoss, TruthImport
 

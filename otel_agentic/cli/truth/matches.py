@@ -8,7 +8,8 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Selection, Target, format_option, output_option, selection_options, target_options
-from otel_agentic.cli.render.terminal import (
+from otel_agentic.errors import UsageError
+from otel_agentic.render.terminal import (
     Column,
     console,
     differing_and_shared,
@@ -21,8 +22,7 @@ from otel_agentic.cli.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.cli.render.text import moment, percent, plural, ratio, short
-from otel_agentic.errors import UsageError
+from otel_agentic.render.text import moment, percent, plural, ratio, short
 from otel_agentic.results.conversations import CaseRow, MatchRow, QueryCluster
 
 _NONE: Final = {

@@ -12,9 +12,9 @@ import click
 
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Selection, Target, conversation_options, file_option, target_options
-from otel_agentic.cli.render.terminal import console, print_text, say
-from otel_agentic.cli.render.text import compact, plural, printable
 from otel_agentic.errors import UsageError
+from otel_agentic.render.terminal import console, print_text, say
+from otel_agentic.render.text import compact, plural, printable
 from otel_agentic.results.conversations import NotPromoted, Promotion
 
 if TYPE_CHECKING:

@@ -1,5 +1,0 @@
-"""A report as one HTML file without external resources: tables, charts, and the failing conversations."""
-
-from otel_agentic.cli.html.page import page
-
-__all__ = ["page"]

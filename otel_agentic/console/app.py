@@ -1,0 +1,338 @@
+"""The routes of the console: sessions, pages with their JSON and CSV twins, and verdicts."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+import orjson
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from otel_agentic.commands.client import Client, present
+from otel_agentic.console.pages import PAGES, Page, PageFunction
+from otel_agentic.console.requests import PageRequest, page_url
+from otel_agentic.console.review import record, review
+from otel_agentic.console.sessions import Session, Sessions
+from otel_agentic.errors import OtelAgenticError, TooLargeError, codes_of
+from otel_agentic.net.tickets import Tickets
+from otel_agentic.render.html.page import environment as report_templates
+from otel_agentic.render.text import csv_cell
+from otel_agentic.results import to_json
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from otel_agentic.net import Credentials, Hosts
+    from otel_agentic.server import CommandPool
+
+_log = logging.getLogger(__name__)
+#: Nothing is loaded from elsewhere, no script or style is inline, and no other site may show the console in a frame.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    # `no-referrer` makes browsers send `Origin: null` with forms.
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+_STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "style.css": "text/css"}
+_MAX_FORM_BYTES: Final = 64 * 1024
+_MAX_NAME: Final = 100
+#: Pages in the navigation: path and name.
+_NAVIGATION: Final = (
+    ("/", "Reliability"),
+    ("/tools", "Tools"),
+    ("/conversations", "Conversations"),
+    ("/review", "Review"),
+    ("/cases", "Cases"),
+    ("/sql", "SQL"),
+    ("/collector", "Collector"),
+)
+_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/review": review}
+#: Commands that the collector runs: a function of name and arguments that returns a JSON value.
+Run = Callable[[str, Mapping[str, Any]], Any]
+
+
+class CommandClient(Client):
+    """A client of a function that runs commands in this process."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """Run a command and return its result as a JSON value."""
+        return self._run(name, present(arguments))
+
+    def stream(self, name: str, /, **arguments: Any) -> Any:
+        """Yield the JSON values of a command that streams."""
+        yield from self._run(name, present(arguments))
+
+    def close(self) -> None:
+        """Do nothing: the owner of the function releases its resources."""
+
+
+class Console:
+    """The console of one store."""
+
+    def __init__(self, run: Run, *, pool: CommandPool, credentials: Credentials, hosts: Hosts, secret: bytes) -> None:
+        """Store the resources.
+
+        Args:
+            run: runs commands.
+            pool: the threads of commands.
+            credentials: the configured tokens; without any, only a ticket opens a session.
+            hosts: the names under which the console answers.
+            secret: the key that signs tickets.
+        """
+        self._client = CommandClient(run)
+        self._pool = pool
+        self._credentials = credentials
+        self._hosts = hosts
+        self._tickets = Tickets(secret)
+        self._sessions = Sessions()
+
+    def routes(self) -> list[Route]:
+        """Return the routes; all but the log-in need a session."""
+        pages = [route for path, function in _PAGES.items() for route in self._twins(path, function)]
+        return [
+            Route("/", self._page(_PAGES["/reliability"], "/")),
+            *pages,
+            Route("/label", self._guarded(self._label), methods=["POST"]),
+            Route("/login", self._guarded(self._login, is_open=True), methods=["GET", "POST"]),
+            Route("/logout", self._guarded(self._logout), methods=["POST"]),
+            Route("/static/{name}", _static, methods=["GET"]),
+        ]
+
+    def _twins(self, path: str, function: PageFunction) -> list[Route]:
+        return [
+            Route(path, self._page(function, path)),
+            Route(f"{path}.json", self._page(function, path, _json)),
+            Route(f"{path}.csv", self._page(function, path, _csv)),
+        ]
+
+    def _page(
+        self, function: PageFunction, path: str, respond: Callable[[Page], Response] | None = None
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request, session: Session) -> Response:
+            page_request = PageRequest(path, dict(request.query_params), session)
+            with self._pool.slot():
+                page = await self._pool.call(function, self._client, page_request)
+                if respond is not None:
+                    return respond(page)
+                return await self._pool.call(_html, page, page_request)
+
+        return self._guarded(answer)
+
+    def _guarded(
+        self, answer: Callable[[Request, Session], Awaitable[Response]], *, is_open: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return a handler that checks the host, the origin of requests that change something, and the session."""
+
+        async def handle(request: Request) -> Response:
+            host = request.headers.get("host", "")
+            if not self._hosts.allows(host):
+                response: Response = PlainTextResponse(
+                    f"no requests to the host {host[:100]!r} here: see admin.allowed_hosts\n", status_code=403
+                )
+            elif request.method not in {"GET", "HEAD"} and not self._is_own(request, host):
+                response = PlainTextResponse("forms of other sites are not accepted\n", status_code=403)
+            else:
+                session = self._session(request)
+                if session is None and not is_open:
+                    response = _message("Log in", self._how_to_log_in(), status=401, form=self._has_tokens)
+                else:
+                    response = await _explained(answer, request, session or _NO_SESSION)
+            response.headers.update(_HEADERS)
+            return response
+
+        return handle
+
+    def _is_own(self, request: Request, host: str) -> bool:
+        """Return whether a form was sent by a page of the console."""
+        site = request.headers.get("sec-fetch-site")
+        if site is not None:
+            return site == "same-origin"
+        origin = request.headers.get("origin")
+        return origin is not None and not self._hosts.is_foreign(origin, host)
+
+    @property
+    def _has_tokens(self) -> bool:
+        return self._credentials.guards("query", "admin")
+
+    def _session(self, request: Request) -> Session | None:
+        cookie = request.cookies.get(_cookie_name(request))
+        session = None if cookie is None else self._sessions.find(cookie)
+        if session is None or session.authorization is None:
+            return session
+        # A token that was removed from its file ends its sessions.
+        return session if self._credentials.role_of([session.authorization]) == session.role else None
+
+    def _how_to_log_in(self) -> str:
+        link = "Run `otel-agentic console --db FILE` on the machine of the collector; it opens this page with a link that is valid once."
+        return f"{link} Or send a token." if self._has_tokens else link
+
+    async def _login(self, request: Request, _: Session) -> Response:
+        """Show the page that spends a ticket, or open a session by a ticket or a token."""
+        if request.method == "GET":
+            # The ticket is spent by a form, so that a program that only follows links cannot use it up.
+            return _message("otel-agentic", None, ticket=request.query_params.get("ticket"), form=self._has_tokens)
+        values = await _form(request)
+        annotator = self._tickets.spend(values.get("ticket", ""))
+        if annotator is not None:
+            return _with_cookie(request, self._sessions.open(annotator, "admin"))
+        authorization = f"Bearer {values.get('token', '').strip()}"
+        role = self._credentials.role_of([authorization]) if self._has_tokens else None
+        if role in {"query", "admin"}:
+            name = values.get("name", "").strip()[:_MAX_NAME] or role
+            return _with_cookie(request, self._sessions.open(name, role, authorization))
+        reason = (
+            "This token is not one for the console."
+            if "token" in values
+            else "This link was used before, or is too old."
+        )
+        return _message("Log in", f"{reason} {self._how_to_log_in()}", status=401, form=self._has_tokens)
+
+    async def _logout(self, request: Request, _: Session) -> Response:
+        self._sessions.close(request.cookies.get(_cookie_name(request), ""))
+        response = _message("Logged out", self._how_to_log_in(), form=self._has_tokens)
+        response.delete_cookie(_cookie_name(request), path="/")
+        return response
+
+    async def _label(self, request: Request, session: Session) -> Response:
+        if not session.may_write:
+            return _message(
+                "Not allowed", "This session may only read: log in with the token of admin.token.", status=403
+            )
+        page_request = PageRequest("/label", await _form(request), session)
+        with self._pool.slot():
+            target = await self._pool.call(record, self._client, page_request)
+        return RedirectResponse(target, status_code=303)
+
+
+_NO_SESSION: Final = Session(annotator="", role="query", began_s=0.0)
+
+
+async def _explained(
+    answer: Callable[[Request, Session], Awaitable[Response]], request: Request, session: Session
+) -> Response:
+    """Return the answer, or a page with the error."""
+    try:
+        return await answer(request, session)
+    except OtelAgenticError as error:
+        status, text = codes_of(error).http, str(error)
+    except Exception as error:  # noqa: BLE001 — every failure is a page
+        _log.error("%s failed", request.url.path, exc_info=error)
+        status, text = 500, "This page failed; the log of the collector contains the reason."
+    if request.url.path.endswith(".json"):
+        return _json_response({"error": text}, status)
+    return _message("Not available", text, status=status)
+
+
+def _html(page: Page, request: PageRequest) -> Response:
+    template = _templates().get_template(f"{page.template}.html.j2")
+    text = template.render(
+        **page.values,
+        request=request,
+        url=page_url,
+        navigation=_NAVIGATION,
+        has_csv=page.rows is not None,
+        version=version("otel-agentic"),
+    )
+    return Response(text, media_type="text/html", status_code=page.status)
+
+
+def _message(
+    title: str, text: str | None, *, status: int = 200, ticket: str | None = None, form: bool = False
+) -> Response:
+    template = _templates().get_template("message.html.j2")
+    html = template.render(title=title, text=text, ticket=ticket, form=form, version=version("otel-agentic"))
+    return Response(html, media_type="text/html", status_code=status)
+
+
+def _json(page: Page) -> Response:
+    return _json_response(to_json(page.payload), page.status)
+
+
+def _json_response(value: Any, status: int) -> Response:
+    body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
+    return Response(body, media_type="application/json", status_code=status)
+
+
+def _csv(page: Page) -> Response:
+    if page.rows is None:
+        return PlainTextResponse("this page has no CSV form; use .json\n", status_code=404)
+    headers = {"content-disposition": f'attachment; filename="{page.template}.csv"'}
+    return Response(_csv_text(page.rows), media_type="text/csv", headers=headers, status_code=page.status)
+
+
+def _csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([csv_cell(row.get(name)) for name in names] for row in rows)
+    return text.getvalue()
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the values of a form.
+
+    Raises:
+        TooLargeError: it is too large.
+    """
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_FORM_BYTES:
+            raise TooLargeError(f"the form is larger than {_MAX_FORM_BYTES} bytes")
+    return dict(parse_qsl(bytes(body).decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _cookie_name(request: Request) -> str:
+    """Return the name of the cookie: browsers send cookies to all ports of a host, so it contains the port."""
+    prefix = "__Host-" if request.url.scheme == "https" else ""
+    return f"{prefix}otel-agentic-{request.url.port or 0}"
+
+
+def _with_cookie(request: Request, cookie: str) -> Response:
+    response = RedirectResponse("/", status_code=303)
+    # `lax` lets links from alerts keep the session.
+    response.set_cookie(
+        _cookie_name(request), cookie, path="/", httponly=True, samesite="lax", secure=request.url.scheme == "https"
+    )
+    return response
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        return PlainTextResponse("not found\n", status_code=404)
+    headers = {"cache-control": "max-age=300", "x-content-type-options": "nosniff"}
+    return Response(_static_text(name), media_type=_STATIC[name], headers=headers)
+
+
+@cache
+def _static_text(name: str) -> str:
+    if name == "style.css":
+        return report_templates().get_template(name).render()
+    return Path(__file__).with_name("static").joinpath(name).read_text("utf-8")
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates of the console, which use the macros of the report's page."""
+    shared = report_templates()
+    loaders = [PackageLoader("otel_agentic.console"), PackageLoader("otel_agentic.render.html")]
+    return shared.overlay(loader=ChoiceLoader(loaders))

@@ -1,0 +1,294 @@
+"""The pages that read: each is a function of a client and the parameters of a request.
+
+A page has a template and its values, and is also available as JSON; a page with one table is available as CSV, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from otel_agentic.console.requests import PERIODS, ConsoleLinks, PageRequest, page_url
+from otel_agentic.console.waterfall import waterfall
+from otel_agentic.errors import OtelAgenticError
+from otel_agentic.render.html.conversation import Conversation
+from otel_agentic.render.html.failures import ToolsView, fault_keys, fault_rows
+from otel_agentic.render.html.filters import paragraph
+from otel_agentic.render.html.sections import PageView
+from otel_agentic.render.report_notes import period
+from otel_agentic.render.text import short
+from otel_agentic.results import to_json
+from otel_agentic.results.annotations import AnnotationList
+from otel_agentic.results.browsing import ConversationPage, SpanDetails, SpanList
+from otel_agentic.results.charts import Charts
+from otel_agentic.results.conversations import ConversationDetails, QueryCluster
+from otel_agentic.results.failures import FailingTool
+from otel_agentic.results.reports import Report
+
+if TYPE_CHECKING:
+    from otel_agentic.commands import Client
+
+#: The parameters of a list of conversations.
+FILTERS: Final = (
+    "agent_version",
+    "environment",
+    "outcome",
+    "reason",
+    "case_id",
+    "tool",
+    "fault",
+    "parameter",
+    "text",
+)
+#: The sections of a report on the first page, which states which agent is ready, and why another is not.
+_FIRST_SECTIONS: Final = ("Summary", "Comparison", "Objectives", "Failures", "Over time", "Coverage")
+_WINDOWS: Final = PERIODS | {"n200": "newest 200"}
+_GROUPINGS: Final = ("version", "agent", "environment", "service", "tag", "case", "tool")
+_K_SEPARATOR: Final = ","
+_NAME: Final = 60
+_MAX_TEXT: Final = 20_000
+_MAX_SPANS: Final = 500
+_MAX_TURNS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page: its template with the values for it, its JSON form, and the rows of its CSV form (None without one)."""
+
+    template: str
+    values: Mapping[str, object]
+    payload: Any = None
+    rows: Sequence[Mapping[str, Any]] | None = None
+    status: int = field(default=200)
+
+
+#: A function that returns a page.
+PageFunction = Callable[["Client", PageRequest], Page]
+
+
+def reliability(client: Client, request: PageRequest) -> Page:
+    """Return the groups with their tiers and rates, what fails, and both over time."""
+    return _report_page(client, request, is_first=True)
+
+
+def numbers(client: Client, request: PageRequest) -> Page:
+    """Return the sections that the first page omits: curves over k, metrics, corrections, and notes on the method."""
+    return _report_page(client, request, is_first=False)
+
+
+def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Page:
+    by = request.text("by") or "version"
+    k = request.text("k")
+    arguments: dict[str, Any] = {
+        "agent": request.text("agent"),
+        "by": None if by == "agent" else [by],
+        "window": request.text("window"),
+        "criterion": request.text("criterion"),
+        "estimator": request.text("estimator"),
+        "compare": request.text("compare"),
+        "k": None if k is None else [int(part) for part in k.split(_K_SEPARATOR) if part.strip().isdecimal()] or None,
+    }
+    report = client.get(Report, "report", **arguments)
+    charts = client.get(Charts, "report_pictures", **arguments)
+    window = request.text("window")
+    since = window if window in PERIODS else None
+    view = PageView.of(report, charts, period(window, None, None), links=ConsoleLinks(since))
+    return Page(
+        template="overview",
+        values={
+            "view": view,
+            "sections": [(name, content) for name, content in view.sections if (name in _FIRST_SECTIONS) == is_first],
+            "is_first": is_first,
+            "windows": _WINDOWS,
+            "groupings": _GROUPINGS,
+            "by": by,
+        },
+        payload=report,
+        rows=[_flat(to_json(group)) for group in report.groups],
+    )
+
+
+def tools(client: Client, request: PageRequest) -> Page:
+    """Return the scores of tools by dimension, and their faults."""
+    selection = {"agent": request.text("agent"), "since_ns": request.since_ns()}
+    only = request.texts("tool", "dimension", "fault", "parameter")
+    links = ConsoleLinks(request.text("since"))
+    report = client.get(Report, "report", **selection, metrics=[])
+    charts = client.get(Charts, "report_pictures", **selection)
+    failing = client.get(list[FailingTool], "tools_failing", **selection, **only)
+    return Page(
+        template="tools",
+        values={
+            "view": ToolsView.of(charts, report.groups, links) if report.groups else None,
+            "faults": fault_rows(failing, links),
+            "keys": fault_keys(failing),
+            "periods": PERIODS,
+        },
+        payload=failing,
+        rows=[_flat(to_json(row)) for row in failing],
+    )
+
+
+def conversations(client: Client, request: PageRequest) -> Page:
+    """Return a page of the list of conversations."""
+    labelled = request.text("labelled")
+    result = client.get(
+        ConversationPage,
+        "conversations_page",
+        agent=request.text("agent"),
+        since_ns=request.since_ns(),
+        **request.texts(*FILTERS, "cursor"),
+        labelled=None if labelled is None else labelled == "yes",
+        disagreements=True if request.text("disagreements") else None,
+        limit=request.number("limit"),
+    )
+    links = ConsoleLinks()
+    rows = [(row, links.conversation(row.environment, row.conversation_id)) for row in result.rows]
+    return Page(
+        template="conversations",
+        values={"rows": rows, "next_cursor": result.next_cursor, "periods": PERIODS, "active": _active(request)},
+        payload=result,
+        rows=[to_json(row) for row in result.rows],
+    )
+
+
+def conversation(client: Client, request: PageRequest) -> Page:
+    """Return a conversation with expected and actual calls, its verdicts, scores and spans."""
+    key = {"conversation_id": request.required("id"), "environment": request.environment}
+    details = client.get(ConversationDetails, "conversations_show", **key)
+    spans = client.get(SpanList, "conversation_spans", **key, limit=_MAX_SPANS)
+    labels = client.get(AnnotationList, "truth_annotations", conversation_id=key["conversation_id"])
+    view = Conversation.of(details, "c", max_turns=_MAX_TURNS)
+    return Page(
+        template="details",
+        values={
+            "view": view,
+            "details": details,
+            "annotations": [row for row in labels.annotations if row.environment == view.environment],
+            "waterfall": waterfall(spans.spans),
+            "is_complete": spans.is_complete,
+            "attempts": None if view.case_id is None else page_url("/conversations", case_id=view.case_id),
+            "recorded": request.text("recorded"),
+        },
+        payload=details,
+    )
+
+
+def span(client: Client, request: PageRequest) -> Page:
+    """Return one span with its attributes."""
+    details = client.get(
+        SpanDetails, "span", trace_id=request.required("trace_id"), span_id=request.required("span_id")
+    )
+    parts = [
+        ("Attributes", details.attributes),
+        *(
+            (f"Event {short(event.get('name'), _NAME)}", event.get("attributes") or {})
+            for event in details.events or ()
+        ),
+        ("Resource", details.resource),
+    ]
+    tables = [(title, [(name, _text(value)) for name, value in sorted(items.items())]) for title, items in parts]
+    return Page(template="span", values={"span": details, "tables": tables}, payload=details)
+
+
+def cases(client: Client, request: PageRequest) -> Page:
+    """Return the cases with their attempts, and the queries that no case matches."""
+    selection = {"agent": request.text("agent"), "since_ns": request.since_ns()}
+    report = client.get(Report, "report", **selection, by=["case"], metrics=[])
+    clusters = client.get(list[QueryCluster], "truth_clusters", **selection)
+    links = ConsoleLinks(request.text("since"))
+    groups = sorted(
+        (group for group in report.groups if group.case), key=lambda group: (group.c - group.n, group.case or "")
+    )
+    return Page(
+        template="cases",
+        values={
+            "groups": [(group, links.failed(group)) for group in groups],
+            "clusters": [
+                (cluster, links.conversation(cluster.environment, cluster.example_conversation)) for cluster in clusters
+            ],
+            "periods": PERIODS,
+        },
+        payload={"cases": groups, "unmatched": clusters},
+        rows=[_flat(to_json(group)) for group in groups],
+    )
+
+
+def sql(client: Client, request: PageRequest) -> Page:
+    """Return the rows of a read-only SQL statement."""
+    statement = request.text("q")
+    result: Mapping[str, Any] = {"columns": [], "rows": []}
+    problem: str | None = None
+    if statement is not None:
+        try:
+            result = dict(client.call("query", sql=statement))  # a collector's answer is parsed on first access
+        except OtelAgenticError as error:
+            problem = str(error)
+    rows = [dict(zip(result["columns"], row, strict=True)) for row in result["rows"]]
+    return Page(
+        template="sql",
+        values={"statement": statement, "result": result, "problem": problem},
+        payload=result if problem is None else {"error": problem},
+        rows=rows,
+        status=200 if problem is None else 400,
+    )
+
+
+def collector(client: Client, request: PageRequest) -> Page:  # noqa: ARG001 — it has no parameters
+    """Return the state of the collector and of the store."""
+    live = client.call("live")
+    stats = client.call("store_stats")
+    state = live.get("collector") or {}
+    return Page(
+        template="collector",
+        values={"state": state, "live": live, "stats": stats, "problems": state.get("problems") or []},
+        payload={"live": live, "store": stats},
+    )
+
+
+#: The pages by path.
+PAGES: Final[Mapping[str, PageFunction]] = {
+    "/reliability": reliability,
+    "/numbers": numbers,
+    "/tools": tools,
+    "/conversations": conversations,
+    "/conversation": conversation,
+    "/span": span,
+    "/cases": cases,
+    "/sql": sql,
+    "/collector": collector,
+}
+
+
+def _text(value: Any) -> str:
+    """Return the value of an attribute, JSON with indentation."""
+    if isinstance(value, str) and value[:1] in {"{", "["}:
+        with suppress(orjson.JSONDecodeError):
+            value = orjson.loads(value)
+    if not isinstance(value, str):
+        value = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode()
+    return paragraph(value, _MAX_TEXT)
+
+
+def _active(request: PageRequest) -> list[tuple[str, str, str]]:
+    """Return the active conditions of a list: name, value, and the link without the condition."""
+    return [
+        (name.replace("_", " "), value, request.url(**{name: None, "cursor": None}))
+        for name, value in request.values.items()
+        if name not in {"cursor", "limit"}
+    ]
+
+
+def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object without nested values, as a row of CSV; single nested objects are joined by dots."""
+    flat: dict[str, Any] = {}
+    for name, item in value.items():
+        if isinstance(item, Mapping):
+            flat |= {f"{name}.{inner}": nested for inner, nested in _flat(item).items()}
+        elif not isinstance(item, list):
+            flat[name] = item
+    return flat

@@ -1,0 +1,136 @@
+"""The parameters of a page, which are its state: every view of the console can be shared as a link."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from otel_agentic.errors import UsageError
+from otel_agentic.windows.model import parse_width
+
+if TYPE_CHECKING:
+    from otel_agentic.console.sessions import Session
+    from otel_agentic.results.failures import FailingTool
+    from otel_agentic.results.reports import ReportGroup
+
+#: The periods that forms offer, with their names.
+PERIODS: Final = {"": "all time", "1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
+_MAX_VALUE: Final = 2000
+
+
+class PageRequest:
+    """The parameters of a request for a page, and the session that sent it."""
+
+    def __init__(self, path: str, values: Mapping[str, str], session: Session) -> None:
+        self.path = path
+        #: The environment of the object that a page is about, which may be empty; None if it is not in the link.
+        self.environment = values.get("environment")
+        self.values = {name: value.strip() for name, value in values.items() if value.strip()}
+        self.session = session
+
+    def text(self, name: str) -> str | None:
+        """Return a parameter; None if it is missing or empty.
+
+        Raises:
+            UsageError: it is too long.
+        """
+        value = self.values.get(name)
+        if value is not None and len(value) > _MAX_VALUE:
+            raise UsageError(f"{name}: at most {_MAX_VALUE} characters")
+        return value
+
+    def required(self, name: str) -> str:
+        """Return a parameter.
+
+        Raises:
+            UsageError: it is missing.
+        """
+        value = self.text(name)
+        if value is None:
+            raise UsageError(f"{self.path} needs the parameter {name}")
+        return value
+
+    def number(self, name: str) -> int | None:
+        """Return a whole number; None if it is missing.
+
+        Raises:
+            UsageError: it is not a number.
+        """
+        value = self.text(name)
+        if value is not None and not (value.isascii() and value.isdigit()):
+            raise UsageError(f"{name}: {value!r} is not a whole number")
+        return None if value is None else int(value)
+
+    def texts(self, *names: str) -> dict[str, str | None]:
+        """Return several parameters by name."""
+        return {name: self.text(name) for name in names}
+
+    def since_ns(self) -> int | None:
+        """Return the begin of the period of the parameter `since`, such as 24h; None for all time.
+
+        Raises:
+            UsageError: it is not a period.
+        """
+        value = self.text("since")
+        return None if value is None else time.time_ns() - parse_width(value)
+
+    def url(self, **changes: str | None) -> str:
+        """Return the link to this page with changed parameters; None removes one."""
+        return page_url(self.path, **(self.values | changes))
+
+    def twin(self, suffix: str) -> str:
+        """Return the link to this page in another format, such as `.json`."""
+        return page_url(("/reliability" if self.path == "/" else self.path) + suffix, **self.values)
+
+
+def page_url(path: str, **parameters: str | None) -> str:
+    """Return the link to a page with the parameters that are not None.
+
+    >>> page_url("/conversations", tool="book seat", fault=None)
+    '/conversations?tool=book+seat'
+    """
+    present = {name: value for name, value in parameters.items() if value is not None}
+    return f"{path}?{urlencode(present)}" if present else path
+
+
+class ConsoleLinks:
+    """The links of a report in the console, which lead to its other pages. They keep the period of the report."""
+
+    def __init__(self, since: str | None = None) -> None:
+        self._since = since
+
+    def conversation(self, environment: str, conversation_id: str) -> str:
+        """Return the page of a conversation."""
+        return page_url("/conversation", id=conversation_id, environment=environment)
+
+    def fault(self, row: FailingTool) -> str:
+        """Return the list of the conversations with a kind of tool fault."""
+        return page_url(
+            "/conversations",
+            agent=row.agent,
+            agent_version=row.agent_version,
+            tool=row.tool,
+            fault=row.fault,
+            parameter=row.parameter,
+            since=self._since,
+        )
+
+    def failed(self, group: ReportGroup) -> str | None:
+        """Return the list of the failed conversations of a group; None if the list cannot select them."""
+        if group.tag or group.tool or group.service:
+            return None
+        return page_url(
+            "/conversations",
+            agent=group.agent,
+            agent_version=group.agent_version,
+            environment=group.environment,
+            case_id=group.case,
+            outcome="fail" if group.n > group.c else None,
+            since=self._since,
+        )
+
+    def tool(self, name: str) -> str:
+        """Return the page of a tool."""
+        return page_url("/tools", tool=name, since=self._since)

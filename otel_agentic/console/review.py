@@ -1,0 +1,129 @@
+"""Review: one conversation at a time, judged without seeing its outcome, and the verdicts that are recorded.
+
+A queue is a filter and an order in the link of the page, so it needs no storage: an item is done when its annotator has
+given a verdict. The order `random` depends on the ids alone, so the labelled conversations of such a queue without a
+condition on the outcome are a random sample, by which judges can be calibrated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.console.pages import FILTERS, Page
+from otel_agentic.console.requests import PERIODS, PageRequest, page_url
+from otel_agentic.render.html.conversation import Conversation
+from otel_agentic.results.annotations import AnnotationList, RecordedLabel
+from otel_agentic.results.browsing import ConversationPage
+from otel_agentic.results.conversations import ConversationDetails
+
+if TYPE_CHECKING:
+    from otel_agentic.commands import Client
+
+#: The queues that the page offers: a name, and the parameters of its link.
+QUEUES: Final = {
+    "random sample": {"order": "random"},
+    "failed": {"order": "newest", "outcome": "fail"},
+    "not evaluated": {"order": "newest", "outcome": "not_evaluated"},
+    "disagreements": {"order": "newest", "disagreements": "1"},
+}
+_MAX_TURNS: Final = 500
+#: Conditions that select conversations by their result: verdicts on them are no random sample.
+_BIASED: Final = ("outcome", "reason", "tool", "fault", "parameter", "disagreements")
+
+
+def review(client: Client, request: PageRequest) -> Page:
+    """Return the next conversation of a queue that the annotator has not judged yet."""
+    is_adjudication = request.text("disagreements") is not None
+    remaining = client.get(
+        ConversationPage,
+        "conversations_page",
+        agent=request.text("agent"),
+        since_ns=request.since_ns(),
+        **request.texts(*FILTERS, "cursor"),
+        order=request.text("order") or "random",
+        not_labelled_by=None if is_adjudication else request.session.annotator,
+        disagreements=True if is_adjudication else None,
+        limit=1,
+    )
+    labels = client.get(AnnotationList, "truth_annotations")
+    own = sum(row.annotator == request.session.annotator and row.turn is None for row in labels.annotations)
+    item = remaining.rows[0] if remaining.rows else None
+    details = None
+    if item is not None:
+        key = {"conversation_id": item.conversation_id, "environment": item.environment}
+        details = client.get(ConversationDetails, "conversations_show", **key)
+    return Page(
+        template="review",
+        values={
+            "view": None if details is None else Conversation.of(details, "c", max_turns=_MAX_TURNS),
+            "own": own,
+            "agreement": labels.agreement,
+            "votes_given": [
+                row
+                for row in labels.annotations
+                if item is not None
+                and is_adjudication
+                and (row.environment, row.conversation_id, row.turn) == (item.environment, item.conversation_id, None)
+            ],
+            "is_adjudication": is_adjudication,
+            "is_random": is_random(request),
+            "queues": [(name, page_url("/review", **parameters)) for name, parameters in QUEUES.items()],
+            "skip": None if remaining.next_cursor is None else request.url(cursor=remaining.next_cursor),
+            "here": request.url(recorded=None),
+            "recorded": request.text("recorded"),
+            "undo": request.text("undo"),
+            "undo_environment": request.text("undo_environment"),
+            "periods": PERIODS,
+        },
+        payload=details,
+    )
+
+
+def is_random(request: PageRequest) -> bool:
+    """Return whether the conversations of a queue are a random sample."""
+    return (request.text("order") or "random") == "random" and not any(request.text(name) for name in _BIASED)
+
+
+def record(client: Client, request: PageRequest) -> str:
+    """Record or withdraw a verdict from the values of a form; return the link to continue with.
+
+    Raises:
+        OtelAgenticError: the verdict cannot be recorded; see the command `label`.
+    """
+    verdict = request.text("verdict")
+    conversation_id, environment = request.required("id"), request.environment
+    arguments: dict[str, Any] = {
+        "conversation_id": conversation_id,
+        "environment": environment,
+        "annotator": request.session.annotator,
+        "verdict": None if verdict == "withdraw" else verdict,
+        "retracted": verdict == "withdraw",
+        "note": request.text("note"),
+        "turn": request.number("turn"),
+        "adjudicate": request.text("adjudicate") is not None,
+        "random_sample": request.text("random_sample") is not None,
+    }
+    if arguments["turn"] is not None:
+        arguments["name"] = "answer"
+    result = client.get(RecordedLabel, "label", **arguments)
+    back = request.text("back") or ""
+    message = _message(result)
+    if not back.startswith("/review"):
+        return page_url("/conversation", id=conversation_id, environment=environment, recorded=message)
+    path, _, query = back.partition("?")
+    separator = "&" if query else ""
+    undo = {} if result.retracted else {"undo": conversation_id, "undo_environment": environment}
+    return f"{path}?{query}{separator}{page_url('', recorded=message, **undo)[1:]}"
+
+
+def _message(result: RecordedLabel) -> str:
+    """Return a description of the recorded verdict and of its effect."""
+    subject = result.conversation_id if result.turn is None else f"turn {result.turn} of {result.conversation_id}"
+    if result.retracted:
+        return f"Withdrawn: the verdict of {result.annotator} on {subject}."
+    text = f"Recorded: {subject} is {result.verdict}, by {result.annotator}."
+    if result.disagree:
+        return f"{text} Annotators disagree, so no verdict counts until one decides."
+    if result.rescored and result.outcome != result.computed_outcome:
+        return f"{text} Its outcome is {result.outcome} now (computed: {result.computed_outcome})."
+    return text

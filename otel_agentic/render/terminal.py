@@ -1,0 +1,239 @@
+"""Printing to the terminal: lines, JSON, CSV, and tables that fit its width."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Final, TypeVar
+
+import click
+import orjson
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from otel_agentic.render.text import compact, csv_cell, escaped, json_text, printable, safe
+from otel_agentic.results import to_json
+
+T = TypeVar("T")
+_INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+#: The width of tables in a file or a pipe, wide enough that few columns are omitted.
+_PIPE_WIDTH: Final = 160
+#: The number of CSV rows that are written at once.
+_CSV_ROWS: Final = 1000
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console on standard output (or error), as wide as the terminal; in a pipe it is 160 columns wide."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False)
+
+
+def show(out: Console, what: RenderableType) -> None:
+    """Print a renderable, without trailing spaces.
+
+    It is printed with click, because rich exits with 1 if the reader closes the pipe, and 1 means that a gate failed.
+    """
+    with out.capture() as capture:
+        out.print(what)
+    click.echo("\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")), color=True)
+
+
+def say(out: Console, text: str, style: str | None = None) -> None:
+    """Print a line of text without markup, wrapped between words on a terminal and not wrapped in a pipe."""
+    with out.capture() as capture:
+        out.print(printable(text), style=style, markup=False, emoji=False, soft_wrap=not out.is_terminal)
+    click.echo(
+        "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")),
+        color=True,
+        err=out.file is sys.stderr,
+    )
+
+
+def print_text(text: str, *, escapes: bool = False, err: bool = False) -> None:
+    """Print a document unchanged, except for terminal control characters.
+
+    Args:
+        text: the document, including its last newline.
+        escapes: whether it is JSON or YAML, in which these characters are escaped; otherwise U+FFFD replaces them.
+        err: whether to print to standard error.
+    """
+    click.echo(escaped(text) if escapes else printable(text), nl=False, err=err)
+
+
+def say_evaluation(out: Console, name: str | None) -> None:
+    """Print the name of the evaluation, unless it is the default one."""
+    if name not in {None, "default"}:
+        say(out, f"evaluation {name} (not the default evaluation)", style="bold")
+
+
+def print_result(result: T, output: str, show: Callable[[T], object], *, quiet: bool = False) -> None:
+    """Print a result as JSON if that is the output format, otherwise with `show` unless `quiet` is set."""
+    if output == "json":
+        print_json(result)
+    elif not quiet:
+        show(result)
+
+
+def print_json(value: Any) -> None:
+    """Print a result, or a JSON value, as indented JSON."""
+    click.echo(json_text(to_json(value), _INDENT))
+
+
+def print_line(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    click.echo(compact(value))
+
+
+def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows as CSV in which no cell is a formula."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_field(column) for column in columns])
+    for number, row in enumerate(rows, 1):
+        writer.writerow([_field(value) for value in row])
+        if number % _CSV_ROWS == 0:
+            click.echo(text.getvalue(), nl=False)
+            text.seek(0)
+            text.truncate()
+    click.echo(text.getvalue(), nl=False)
+
+
+def _field(value: Any) -> Any:
+    """Return a value for a CSV field without carriage returns, at which spreadsheets would begin a new row."""
+    cell = csv_cell(value)
+    return cell.replace("\r", "\ufffd") if isinstance(cell, str) else cell
+
+
+_GAP: Final = 2
+#: Longer words are broken rather than that they push other columns off the screen.
+_LONGEST_WORD: Final = 40
+_COLOURS: Final = {
+    "pass": "green",
+    "fail": "red",
+    "ready": "bold green",
+    "needs_improvement": "yellow",
+    "inconsistent": "yellow",
+    "not_ready": "bold red",
+    "insufficient_evidence": "cyan",
+    "no_row": "cyan",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column: `unfolded` never wraps, `right` never wraps and is aligned right, the highest `spare` is omitted first.
+
+    `least` is the minimum width of the other columns, whose text is wrapped, in characters.
+    """
+
+    name: str
+    right: bool = False
+    unfolded: bool = False
+    least: int = 12
+    spare: int = 0
+
+
+def numbers(*names: str) -> list[Column]:
+    """Return columns of numbers, aligned to the right."""
+    return [Column(name=name, right=True) for name in names]
+
+
+def fixed(*names: str) -> list[Column]:
+    """Return columns whose values are never wrapped or cut."""
+    return [Column(name=name, unfolded=True) for name in names]
+
+
+def text(*names: str) -> list[Column]:
+    """Return columns of text that is wrapped."""
+    return [Column(name=name) for name in names]
+
+
+def print_table(
+    out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str | None = None
+) -> None:
+    """Print a table, and the names of columns that do not fit the terminal."""
+    cells = [[safe(value) for value in row] for row in rows]
+    indices = _fitting_columns(columns, cells, out.width)
+    if title is not None:
+        say(out, title, style="bold")
+    show(
+        out,
+        _table([columns[index] for index in indices], [[row[index] for index in indices] for row in cells], out.width),
+    )
+    left_out = [column.name for index, column in enumerate(columns) if index not in indices]
+    if left_out:
+        say(out, f"({', '.join(left_out)}: not shown for want of width; --format json has all)", style="dim")
+
+
+def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
+    """Return whether a table of these rows fits without omitting columns or cutting values; text may be wrapped."""
+    cells = [[safe(value) for value in row] for row in rows]
+    return _total(_least(columns, cells)) <= width
+
+
+def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[list[str], dict[str, object]]:
+    """Return the attributes whose values differ between the rows, and the values of those that all rows share.
+
+    Neither contains an attribute that no row has, or that is None or empty in every row.
+
+    >>> from types import SimpleNamespace as Row
+    >>> differing_and_shared([Row(agent="a", tool="x"), Row(agent="a", tool="y")], ["agent", "tool", "tag"])
+    (['tool'], {'agent': 'a'})
+    """
+    differing, shared = [], {}
+    for name in names:
+        values = {getattr(row, name, None) for row in rows}
+        if len(values) > 1:
+            differing.append(name)
+        elif values - {None, ""}:
+            (shared[name],) = values
+    return differing, shared
+
+
+def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
+    """Return the table. Cells are not interpreted as markup, because most of them are untrusted."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    roomy = _total(_least(columns, cells)) <= width
+    for column in columns:
+        # Rich cuts columns that never wrap if even they are too wide; in that case all columns are wrapped instead.
+        no_wrap = roomy and (column.right or column.unfolded)
+        table.add_column(
+            Text(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=no_wrap
+        )
+    for row in cells:
+        table.add_row(*(Text(value, style=_COLOURS.get(value, "")) for value in row))
+    return table
+
+
+def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the indices of the displayed columns: the highest spare columns are omitted until the others fit."""
+    least = _least(columns, cells)
+    indices = list(range(len(columns)))
+    for index in sorted(indices, key=lambda index: -columns[index].spare):
+        if columns[index].spare == 0 or _total([least[i] for i in indices]) <= width:
+            break
+        indices.remove(index)
+    return indices
+
+
+def _least(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the minimum width of each column: its longest line, or its longest word where its text is wrapped."""
+    return [_least_of(column, [row[index] for row in cells]) for index, column in enumerate(columns)]
+
+
+def _least_of(column: Column, texts: Sequence[str]) -> int:
+    natural = max(cell_len(line) for text in (column.name, *texts) for line in text.split("\n"))
+    if column.right or column.unfolded:
+        return natural
+    longest = max((cell_len(part) for text in (column.name, *texts) for part in text.split()), default=0)
+    return min(natural, max(column.least, min(longest, _LONGEST_WORD)))
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * max(0, len(widths) - 1)

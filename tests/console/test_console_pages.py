@@ -1,0 +1,169 @@
+"""The pages of the console over HTTP: their content, their JSON and CSV twins, filters and links."""
+
+from __future__ import annotations
+
+import csv
+import re
+from html import unescape
+from io import StringIO
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from otel_agentic.console.pages import PAGES
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.console.conftest import RunningConsole
+
+#: The parameters that pages about one object need.
+_WITH_OBJECT = {"/conversation", "/span"}
+_CONVERSATION = "/conversation?id=lyon-family-1.1.0-3&environment=demo"
+_PAGES = ["/", *(path for path in PAGES if path not in _WITH_OBJECT), _CONVERSATION, "/review", "/sql?q=SELECT+42"]
+_TAG = re.compile(r"<[^>]+>")
+_MAX_PAGE = 80 * 1024
+
+
+def text_of(answer: httpx.Response) -> str:
+    """Return the visible text of a page, with single spaces."""
+    return " ".join(unescape(_TAG.sub("", answer.text)).split())
+
+
+def links_of(answer: httpx.Response) -> list[str]:
+    """Return the targets of the links of a page that lead to the console."""
+    return [unescape(target) for target in re.findall(r'href="(/[^"]*)"', answer.text)]
+
+
+@pytest.mark.parametrize("path", _PAGES)
+def test_a_page_is_html_under_a_strict_policy_and_loads_only_own_files(session: httpx.Client, path: str) -> None:
+    answer = session.get(path)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'; script-src 'self'; style-src 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["referrer-policy"] == "same-origin"
+    assert not re.search(r"<script(?! src=\"/static/)|<style|style=|\son\w+=|javascript:", answer.text)
+    assert answer.text.count("<h1>") == 1
+    assert path == "/numbers" or len(answer.content) < _MAX_PAGE
+
+
+@pytest.mark.parametrize("path", [*PAGES])
+def test_a_page_is_also_json(session: httpx.Client, path: str) -> None:
+    parameters = urlsplit(_CONVERSATION).query if path == "/conversation" else "q=SELECT+42"
+    answer = session.get(f"{path}.json?{parameters}")
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.status_code == (400 if path == "/span" else 200)
+    assert answer.json()
+
+
+def test_every_link_of_every_page_leads_somewhere(session: httpx.Client) -> None:
+    targets = {target for path in _PAGES for target in links_of(session.get(path))}
+
+    failed = {target: answer.status_code for target in targets if (answer := session.get(target)).status_code != 200}
+    assert len(targets) > 100
+    assert failed == {}
+
+
+def test_the_first_page_leads_to_the_wrong_parameter_in_two_clicks(session: httpx.Client) -> None:
+    first = session.get("/")
+    assert "trip-planner · 1.1.0 needs improvement: pass^3 .171 [.015, .542]" in text_of(first)
+    assert "book_seat.seat_class is wrong in 6 of 24 conversations" in text_of(first)
+
+    (fault,) = {link for link in links_of(first) if "parameter=seat_class" in link}
+    conversations = session.get(fault)
+    ids = re.findall(r"/conversation\?id=([^&]+)", " ".join(links_of(conversations)))
+    assert len(ids) == 6
+
+    details = session.get(next(link for link in links_of(conversations) if link.startswith("/conversation?")))
+    assert "book_seat seat_class: first ≠ second" in text_of(details)
+
+
+def test_a_list_continues_after_its_last_row(session: httpx.Client) -> None:
+    ids: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = session.get("/conversations.json", params={"limit": 7, "cursor": cursor}).json()
+        ids += [row["conversation_id"] for row in page["rows"]]
+        cursor = page["next_cursor"]
+
+    everything = session.get("/conversations.json", params={"limit": 1000}).json()["rows"]
+    assert ids == [row["conversation_id"] for row in everything]
+    assert len(set(ids)) == len(ids) == 89
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("outcome=fail", 12),
+        ("agent_version=1.1.0&outcome=fail", 11),
+        ("tool=book_seat&fault=wrong_parameters", 7),
+        ("tool=get_weather&fault=missing", 2),
+        ("case_id=lyon-family", 12),
+        ("text=BICYCLE", 12),
+        ("outcome=not_evaluated&reason=unmatched", 1),
+        ("labelled=yes", 0),
+        ("agent=refund-*", 40),
+        ("since=1h", 89),
+        ("environment=nowhere", 0),
+    ],
+)
+def test_conditions_select_conversations(session: httpx.Client, condition: str, expected: int) -> None:
+    rows = session.get(f"/conversations.json?limit=1000&{condition}").json()["rows"]
+
+    assert len(rows) == expected
+
+
+def test_csv_has_the_rows_of_json(session: httpx.Client) -> None:
+    answer = session.get("/conversations.csv?outcome=fail")
+
+    rows = list(csv.DictReader(StringIO(answer.text)))
+    expected = session.get("/conversations.json?outcome=fail").json()["rows"]
+    assert [row["conversation_id"] for row in rows] == [row["conversation_id"] for row in expected]
+    assert "attachment" in answer.headers["content-disposition"]
+
+
+def test_the_spans_of_a_conversation_lead_to_their_attributes(session: httpx.Client) -> None:
+    page = session.get(_CONVERSATION)
+    assert page.text.count('role="row"') == 14
+    assert "gen_ai" not in page.text  # no attributes
+
+    span = session.get(next(link for link in links_of(page) if link.startswith("/span")))
+    assert "openinference.span.kind" in text_of(span)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/conversation?id=no-such-id", "no conversation 'no-such-id'"),
+        ("/conversation", "/conversation needs the parameter id"),
+        ("/conversations?cursor=%21", "cursor '!' is invalid"),
+        ("/conversations?limit=many", "limit: 'many' is not a whole number"),
+        ("/?criterion=beauty", "beauty"),
+        ("/sql?q=DROP+TABLE+spans", "spans"),
+    ],
+)
+def test_what_cannot_be_shown_is_explained(session: httpx.Client, path: str, reason: str) -> None:
+    answer = session.get(path)
+
+    assert answer.status_code == 400
+    assert reason in text_of(answer)
+
+
+def test_untrusted_text_is_never_markup(session: httpx.Client) -> None:
+    hostile = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'"
+    names = ["agent", "agent_version", "text", "tool", "fault", "parameter", "case_id", "reason", "environment"]
+    for path in ("/conversations", "/tools", "/cases", "/", "/review"):
+        answer = session.get(path, params=dict.fromkeys(names, hostile))
+        assert "<script>alert" not in answer.text
+        assert "<img" not in answer.text
+
+
+def test_pages_of_an_empty_store_name_the_next_step(empty: RunningConsole) -> None:
+    with empty.session() as session:
+        assert "otel-agentic run -- COMMAND" in text_of(session.get("/"))
+        assert "OTEL_EXPORTER_OTLP_ENDPOINT" in text_of(session.get("/collector"))
+        assert "This queue is empty" in text_of(session.get("/review"))
+        assert "No conversation is stored yet" in text_of(session.get("/conversations"))
+        assert session.get("/tools").status_code == session.get("/cases").status_code == 200

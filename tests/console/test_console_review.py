@@ -1,0 +1,152 @@
+"""Review: the next conversation of a queue, blind verdicts, undo, disagreements, and what a verdict changes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.console.conftest import RunningConsole, serving
+from tests.console.test_console_pages import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx
+
+
+@pytest.fixture
+def console(tmp_path: Path, demo_file: Path) -> Iterator[RunningConsole]:
+    """Serve a store of its own, because these tests change it."""
+    db = tmp_path / "demo.duckdb"
+    shutil.copy(demo_file, db)
+    yield from serving(db)
+
+
+def item_of(page: httpx.Response) -> str:
+    """Return the id of the conversation under review."""
+    return str(re.findall(r'name="id" value="([^"]+)"', page.text)[-1])
+
+
+def judge(session: httpx.Client, verdict: str, page: str = "/review", **values: str) -> httpx.Response:
+    """Send the form of the conversation under review."""
+    item_page = session.get(page)
+    names = re.findall(
+        r'<input type="hidden" name="(\w+)" value="([^"]*)"', item_page.text.rpartition('class="verdict"')[2]
+    )
+    fields = {name: value.replace("&amp;", "&") for name, value in names}
+    return session.post("/label", data={**fields, "verdict": verdict, **values}, follow_redirects=True)
+
+
+def group(session: httpx.Client, version: str) -> dict[str, Any]:
+    """Return the group of a version of trip-planner from the report."""
+    groups = session.get("/reliability.json").json()["groups"]
+    result: dict[str, Any] = next(group for group in groups if group["agent_version"] == version)
+    return result
+
+
+def test_a_verdict_changes_the_outcome_and_the_rate_at_once(console: RunningConsole) -> None:
+    with console.session() as session:
+        before = group(session, "1.1.0")
+        answer = session.post(
+            "/label",
+            data={"id": "lyon-family-1.1.0-3", "environment": "demo", "verdict": "pass", "note": "<b>fine</b>"},
+            follow_redirects=True,
+        )
+        after = group(session, "1.1.0")
+
+        assert "Its outcome is pass now (computed: fail)." in text_of(answer)
+        assert "<b>fine</b>" in text_of(answer)
+        assert (before["c"], after["c"]) == (13, 14)
+        estimator = after["default_estimator"]
+        rates = [row["estimates"][estimator]["pass_pow_k"]["3"]["value"] for row in (before, after)]
+        assert rates[0] < rates[1]
+
+        withdrawn = session.post(
+            "/label",
+            data={"id": "lyon-family-1.1.0-3", "environment": "demo", "verdict": "withdraw"},
+            follow_redirects=True,
+        )
+        assert "Withdrawn: the verdict of ana" in text_of(withdrawn)
+        assert group(session, "1.1.0")["c"] == 13
+
+
+def test_an_item_is_blind_and_comes_once(console: RunningConsole) -> None:
+    with console.session() as session:
+        ids = []
+        for _ in range(5):
+            page = session.get("/review")
+            ids.append(item_of(page))
+            assert "✗ fail" not in text_of(page)
+            assert "✓ pass" not in text_of(page)
+            assert judge(session, "pass").status_code == 200
+        assert len(set(ids)) == 5
+        assert "you judged 5 conversations" in text_of(session.get("/review"))
+
+        undone = re.findall(
+            r'value="([^"]+)"><input type="hidden" name="environment" value="demo">', judge(session, "fail").text
+        )
+        answer = session.post(
+            "/label",
+            data={"id": undone[0], "environment": "demo", "verdict": "withdraw", "back": "/review"},
+            follow_redirects=True,
+        )
+        assert item_of(answer) == undone[0]
+
+
+def test_verdicts_of_a_random_queue_are_a_random_sample(console: RunningConsole) -> None:
+    with console.session() as session:
+        judge(session, "pass")
+        judge(session, "fail", page="/review?order=newest&outcome=fail")
+        rows = session.get(
+            "/sql.json", params={"q": "SELECT random_sample FROM annotations ORDER BY annotated_at"}
+        ).json()
+
+    assert rows["rows"] == [[True], [False]]
+
+
+def test_a_skipped_item_stays_in_the_queue(console: RunningConsole) -> None:
+    with console.session() as session:
+        first = session.get("/review")
+        (skip,) = re.findall(r'href="(/review\?cursor=[^"]+)"', first.text)
+        assert item_of(session.get(skip.replace("&amp;", "&"))) != item_of(first)
+        assert item_of(session.get("/review")) == item_of(first)
+
+
+def test_disagreements_reach_a_person_who_decides(console: RunningConsole) -> None:
+    verdicts = {"ana": "pass", "bo": "fail"}
+    data = {"id": "milan-weekend-1.1.0-1", "environment": "demo"}
+    for name, note in product(verdicts, ["because"]):
+        with console.session(name) as session:
+            session.post("/label", data={**data, "verdict": verdicts[name], "note": f"{name} {note}"})
+
+    with console.session("chris") as session:
+        page = session.get("/review?order=newest&disagreements=1")
+        assert "ana because" in text_of(page)
+        assert "bo because" in text_of(page)
+        decided = judge(session, "fail", page="/review?order=newest&disagreements=1")
+        assert "There is no disagreement to decide" in text_of(decided)
+        conversation = session.get("/conversation.json", params=data).json()
+    assert conversation["score"]["outcome_source"] == "adjudication"
+
+
+def test_agreement_is_item_page(console: RunningConsole) -> None:
+    ids = [f"lyon-family-1.1.0-{number}" for number in range(1, 7)]
+    verdicts = {
+        "ana": ["pass", "pass", "fail", "fail", "pass", "fail"],
+        "bo": ["pass", "fail", "fail", "fail", "pass", "pass"],
+    }
+    for name, given in verdicts.items():
+        with console.session(name) as session:
+            for conversation_id, verdict in zip(ids, given, strict=True):
+                session.post("/label", data={"id": conversation_id, "environment": "demo", "verdict": verdict})
+
+    with console.session() as session:
+        text = text_of(session.get("/review"))
+    # Cohen's kappa: observed agreement 4/6, expected 1/2 by equal margins.
+    assert "6 items judged by several people: they agree on 67%, Cohen's kappa 0.33" in text
+    assert "2 disagreements" in text
