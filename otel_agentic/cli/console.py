@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_agentic.net.server_file import LiveServer
 
 #: A free port of this machine, so that a console never takes the port of a collector.
-_FREE_PORT = "127.0.0.1:0"
+FREE_PORT = "127.0.0.1:0"
 
 
 @click.command(cls=HelpfulCommand)
@@ -36,7 +36,7 @@ def console(db: Path | None, admin: str | None, config_file: Path | None, *, no_
     """Open the web console: reliability, failing tools, conversations, review.
 
     If a collector uses the store, this command prints a link to its console and ends. Otherwise it serves the console itself,
-    without receiving spans, until Ctrl-C. A link is valid once, within a minute.
+    without receiving spans, until Ctrl-C. A link is valid once, within ten minutes.
     """
     settings = settings_of(config_file, db)
     if (live := find_live_server(settings.store.db)) is not None:
@@ -44,7 +44,7 @@ def console(db: Path | None, admin: str | None, config_file: Path | None, *, no_
         return
     if not settings.store.db.is_file():
         raise UsageError(f"{settings.store.db}: no such store; name one with --db, or run `otel-agentic demo`")
-    settings = settings_of(config_file, db, admin={"address": admin or _FREE_PORT, "console": True})
+    settings = settings_of(config_file, db, admin={"address": admin or FREE_PORT, "console": True})
     log_to_stderr(settings.log)
     serve_console(settings, browser=not no_browser)
 

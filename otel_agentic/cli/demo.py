@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.console import FREE_PORT, serve_console
 from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.options import settings_of
 from otel_agentic.render.summary import print_summary
 from otel_agentic.render.terminal import console, say
 
@@ -26,16 +28,24 @@ _FOLDER: Final = "otel-agentic"
 @click.option(
     "--live", is_flag=True, help="Run the LangChain agents instead of their recordings; needs the extra demo."
 )
-def demo(keep: Path | None, *, live: bool) -> None:
-    """Replay recordings of real agents against a live collector on this machine, and print its report."""
+@click.option("--exit", "ends", is_flag=True, help="End after the report, without serving the console.")
+def demo(keep: Path | None, *, live: bool, ends: bool) -> None:
+    """Replay recordings of real agents against a live collector on this machine, and print its report.
+
+    On a terminal, it then serves the console until Ctrl-C.
+    """
     from otel_agentic.demo.run import run_demo  # noqa: PLC0415 — not needed for --help
 
     out = console()
     result = run_demo(_new_folder(keep), lambda line: say(out, line, style="dim"), live=live)
-    _print(result)
+    serves = not ends and sys.stdout.isatty()
+    _print(result, serves=serves)
+    if serves:
+        click.echo()
+        serve_console(settings_of(None, result.db, admin={"address": FREE_PORT}), browser=False)
 
 
-def _print(result: DemoResult) -> None:
+def _print(result: DemoResult, *, serves: bool) -> None:
     out, telemetry, sent = console(), result.telemetry, result.sent
     say(out, f"{sent.conversations} conversations, {sent.spans} spans, and {sent.held_back} late span")
     click.echo()
@@ -51,7 +61,7 @@ def _print(result: DemoResult) -> None:
     program, db = _program(), shlex.quote(str(result.db))
     say(out, "The collector is stopped; its store is one open file. Now you:", style="bold")
     for command in (
-        f"report --format html -o report.html --by version --db {db}",
+        f"report --by version --details --db {db}" if serves else f"console --db {db}",
         f"conversations show {result.failures.groups[0].example.conversation_id} --db {db}",
         f"tools failing --db {db}",
     ):

@@ -167,7 +167,7 @@ def addresses(settings: Settings, server: LiveServer) -> tuple[str, ...]:
 
 
 def console_link(settings: Settings, admin: str) -> str:
-    """Return a link that opens the console of a store once, within a minute, as the current user.
+    """Return a link that opens the console of a store once, within ten minutes, as the current user.
 
     Raises:
         ConfigError: the secret next to the store cannot be used.

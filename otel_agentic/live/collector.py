@@ -30,7 +30,7 @@ from otel_agentic.live.loops import BackgroundLoop, Drain, LoopErrorLogger, Rete
 from otel_agentic.live.reporting import EventReporter, MonitorLoop, Phase, ReceivedCounts, vitals_of, why_not_ready
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
 from otel_agentic.net.server_file import LiveServer, process_mark, remove_server_file, write_server_file
-from otel_agentic.net.tickets import secret_of
+from otel_agentic.net.tickets import remove_secret, secret_of
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from otel_agentic.store import links
 from otel_agentic.store.conversations import window_times
@@ -393,6 +393,7 @@ class LiveCollector(EngineListener):
         released = self.engine.close()
         if was_ready:
             remove_server_file(self.settings.store.db)
+            remove_secret(self.settings.store.db)
         return released and not drain.left_behind and not self._commands.running
 
     def _stop_loops(self) -> None:

@@ -1,7 +1,7 @@
 """One-time tickets for the console: only a user who can read a file next to the store may open it.
 
 A ticket is signed with the secret in that file (mode 0600), so that a command can issue one without a request to the
-collector. It is valid for a minute, and once.
+collector. It is valid for ten minutes, and once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from otel_agentic.errors import ConfigError
 
 #: How long a ticket is valid, seconds.
-TICKET_S: Final = 60.0
+TICKET_S: Final = 600.0
 _SUFFIX: Final = ".console"
 _SECRET_BYTES: Final = 32
 _PRIVATE: Final = 0o600
@@ -35,8 +35,7 @@ def secret_of(db: Path) -> bytes:
     Raises:
         ConfigError: other users can read the file, or it cannot be read or written.
     """
-    path = db.resolve()
-    file = path.with_name(path.name + _SUFFIX)
+    file = _secret_file(db)
     try:
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _PRIVATE)
@@ -50,6 +49,16 @@ def secret_of(db: Path) -> bytes:
             f"{file}: {error.strerror}; the secret of the console is stored there (admin.console = false turns it off)"
         ) from error
     return secret
+
+
+def remove_secret(db: Path) -> None:
+    """Remove the secret of a store: its process ends, and with it all sessions."""
+    _secret_file(db).unlink(missing_ok=True)
+
+
+def _secret_file(db: Path) -> Path:
+    path = db.resolve()
+    return path.with_name(path.name + _SUFFIX)
 
 
 def _read(file: Path) -> bytes:

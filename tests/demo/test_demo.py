@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 from inline_snapshot import snapshot
 
@@ -117,23 +118,46 @@ def test_the_backend_received_the_pass_pow_3_that_the_report_gives(demo: Run) ->
     assert all(int(count.replace(",", "")) > 0 for count in counts.groups())
 
 
+def _is_gone(group: int) -> bool:
+    """Return whether a process group has ended; the process 1 of some containers takes seconds to reap its last member."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_nothing_is_left_running(demo: Run) -> None:
-    with pytest.raises(ProcessLookupError):
-        os.killpg(demo.group, 0)
+    assert _is_gone(demo.group)
     assert [DB_NAME] == [path.name for path in demo.folder.iterdir()]
 
 
 def test_the_last_lines_are_commands_that_a_shell_runs_as_printed(demo: Run, tmp_path: Path) -> None:
-    page, show, tools = demo.printed.splitlines()[-3:]
+    console, show, tools = demo.printed.splitlines()[-3:]
     results = [
         subprocess.run(
             ["sh", "-c", command], capture_output=True, check=True, cwd=tmp_path, env=_environment(), text=True
         ).stdout
-        for command in (page, show, tools)
+        for command in (show, tools)
     ]
-    assert "seat_class" in (tmp_path / "report.html").read_text().replace("<wbr>", "")
-    assert "lyon-family-1.1.0-3" in results[1]
-    assert "seat_class" in results[2]
+    assert "lyon-family-1.1.0-3" in results[0]
+    assert "seat_class" in results[1]
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {console} --no-browser"],
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=_environment(),
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        link = [process.stdout.readline() for _ in range(2)][1].strip()
+        page = httpx.get(link)
+        process.terminate()
+    assert (page.status_code, "This link is valid once" in page.text) == (200, True)
+    assert process.returncode == 0
 
 
 def test_without_a_folder_the_demo_uses_one_in_the_cache_again_and_again(tmp_path: Path) -> None:
