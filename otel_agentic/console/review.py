@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.console.pages import FILTERS, Page
 from otel_agentic.console.requests import PERIODS, PageRequest, page_url
 from otel_agentic.render.html.conversation import Conversation
+from otel_agentic.render.html.reliability import high_k
+from otel_agentic.render.report_notes import rates_by_k, shown_estimates
+from otel_agentic.render.text import interval
 from otel_agentic.results.annotations import AnnotationList, RecordedLabel
 from otel_agentic.results.browsing import ConversationPage
 from otel_agentic.results.conversations import ConversationDetails
+from otel_agentic.results.reports import Report
 
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
+    from otel_agentic.results.conversations import ShownConversation
 
 #: The queues that the page offers: a name, and the parameters of its link.
 QUEUES: Final = {
@@ -105,15 +110,31 @@ def record(client: Client, request: PageRequest) -> str:
     }
     if arguments["turn"] is not None:
         arguments["name"] = "answer"
+    key = {"conversation_id": conversation_id, "environment": environment}
+    details = client.get(ConversationDetails, "conversations_show", **key).conversation
+    before = _rate(client, details)
     result = client.get(RecordedLabel, "label", **arguments)
+    after = _rate(client, details)
     back = request.text("back") or ""
-    message = _message(result)
+    message = _message(result) if before == after else f"{_message(result)} {before} → {after}."
     if not back.startswith("/review"):
         return page_url("/conversation", id=conversation_id, environment=environment, recorded=message)
     path, _, query = back.partition("?")
     separator = "&" if query else ""
     undo = {} if result.retracted else {"undo": conversation_id, "undo_environment": environment}
     return f"{path}?{query}{separator}{page_url('', recorded=message, **undo)[1:]}"
+
+
+def _rate(client: Client, conversation: ShownConversation) -> str:
+    """Return pass^k of the conversation's agent and version with its interval; without an evaluated conversation, no value."""
+    report = client.get(Report, "report", agent=conversation.agent_name, by=["version"], metrics=[])
+    for group in report.groups:
+        if (group.agent, group.agent_version) == (conversation.agent_name, conversation.agent_version):
+            k = high_k(group)
+            rate = interval(rates_by_k(shown_estimates(group), "pass_pow_k")[k])
+            name = " ".join(part for part in (group.agent, group.agent_version) if part)
+            return f"pass^{k} of {name}: {rate}, {group.c} of {group.n} correct"
+    return "no evaluated conversation"
 
 
 def _message(result: RecordedLabel) -> str:

@@ -207,7 +207,7 @@ def test_a_failing_conversation_is_on_the_page_with_its_differences(page: Page) 
     assert passage(page.text) == snapshot("fail c3")
     assert passage(page.text) == snapshot("book.city: Paris ≠ Rome")
     assert passage(page.text) == snapshot(
-        "please Calls of turn 1 actual expected differs city : Paris ≠ Rome book city : Paris nights "
+        "please Calls of turn 1 result actual expected differs city : Paris ≠ Rome book city : Paris nights "
     )
 
 
