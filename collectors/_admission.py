@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from google.rpc import code_pb2, error_details_pb2, status_pb2  # type: ignore[import-untyped]  # ships no py.typed
 
 from otel_agentic.errors import UNFORESEEN, OtelAgenticError, OverloadedError, StoreError, codes_of
-from otel_agentic.net import Address, Credentials, ServerTls, TlsFiles, Tokens, require_allowed
+from otel_agentic.net import Address, Credentials, ServerTls, TlsFiles, Tokens, admin_tokens, require_allowed
 from otel_agentic.spans import CountsRefusals, Receipt, Sink, SpanBatch, Submits
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ def credentials_of(receive: ReceiveSettings, admin: AdminSettings | None) -> Cre
     return Credentials(
         {
             "ingest": senders,
-            "query": Tokens("admin.query_token", admin.query_token, admin.query_token_file),
-            "admin": Tokens("admin.token", admin.token, admin.token_file),
+            **admin_tokens(admin),
         }
     )
 

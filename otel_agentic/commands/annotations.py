@@ -12,7 +12,14 @@ from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluators.registry import metric_named
 from otel_agentic.reports.conversations import iso
-from otel_agentic.results.annotations import AnnotationList, AnnotationRow, AnnotatorAgreement, RecordedLabel, Vote
+from otel_agentic.results.annotations import (
+    AnnotationList,
+    AnnotationRow,
+    AnnotatorAgreement,
+    RecordedFeedback,
+    RecordedLabel,
+    Vote,
+)
 from otel_agentic.stats.annotators import annotator_agreement
 from otel_agentic.store.annotations import (
     add_annotations,
@@ -21,6 +28,7 @@ from otel_agentic.store.annotations import (
     current_annotations,
     new_annotation_id,
     retract,
+    turns_of,
 )
 from otel_agentic.store.conversations import shared_id_message
 from otel_agentic.store.judges import ConversationLocation, locations_of
@@ -78,7 +86,7 @@ class LabelRequest:
         return self
 
 
-@command("label")
+@command("label", role="review")
 def label(context: Context, request: LabelRequest) -> RecordedLabel:
     """Record or withdraw a person's verdict on a conversation, turn or call, and score its conversation again.
 
@@ -111,6 +119,85 @@ def label(context: Context, request: LabelRequest) -> RecordedLabel:
     resolved = resolve(current).get(target)
     rescored, note = _rescore(context, (location.environment, conversation_id), location, target)
     return _result(context, annotation, resolved, withdrawn=withdrawn, rescored=rescored, note=note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackRequest:
+    """Feedback of an end user on a conversation, or on the turn with a trace id or a response id; exactly one of the three.
+
+    Attributes:
+        conversation_id: the conversation.
+        trace_id: a trace of the conversation, 32 hexadecimal digits.
+        response_id: `gen_ai.response.id` of the answer of a turn.
+        environment: its environment, if several have a conversation with this id.
+        verdict: whether the user is content; None if only a value or a label is recorded.
+        value: a rating.
+        label: a rating in words.
+        note: a comment, which is redacted like spans.
+        user: an identifier of the user, best a pseudonym.
+    """
+
+    conversation_id: Text | None = None
+    trace_id: Text | None = None
+    response_id: Text | None = None
+    environment: str | None = None
+    verdict: Literal["pass", "fail"] | None = None
+    value: float | None = None
+    label: Text | None = None
+    note: Text | None = None
+    user: Name = "end user"
+
+
+@command("feedback", role="feedback")
+def feedback(context: Context, request: FeedbackRequest) -> RecordedFeedback:
+    """Record the feedback of an end user. It never sets an outcome; `judge calibrate` can compare judges with verdicts of people.
+
+    Raises:
+        BadInputError: no conversation, or more than one, has the id.
+        UsageError: not exactly one id, or neither a verdict nor a value nor a label.
+    """
+    ids = [request.conversation_id, request.trace_id, request.response_id]
+    if sum(identifier is not None for identifier in ids) != 1:
+        raise UsageError("feedback: give one of conversation_id, trace_id and response_id")
+    if request.verdict is None and request.value is None and request.label is None:
+        raise UsageError("feedback: give a verdict (pass or fail), a value or a label")
+    redact = context.engine.store.redacting.value
+    turn_index = None
+    if request.conversation_id is not None:
+        location = _location(context, redact(request.conversation_id), request.environment)
+        key = (location.environment, location.conversation_id)
+    else:
+        with context.engine.store.read() as con:
+            turns = turns_of(con, trace_id=request.trace_id, response_id=request.response_id)
+        if len({turn[:2] for turn in turns}) != 1:
+            name = request.trace_id or request.response_id
+            raise BadInputError(
+                f"{name!r} belongs to {len(turns)} turns in the store, not to one conversation; spans that arrive later than "
+                "feedback need a retry"
+            )
+        key = turns[0][:2]
+        turn_index = turns[0][2] if len(turns) == 1 else None
+    annotation = Annotation(
+        annotation_id=new_annotation_id(),
+        annotator=redact(request.user),
+        source="event",
+        environment=key[0],
+        conversation_id=key[1],
+        turn_index=turn_index,
+        name=CORRECT if turn_index is None else ANSWER,
+        verdict=request.verdict,
+        value=request.value,
+        label=redact(request.label),
+        note=redact(request.note),
+        annotated_ns=context.engine.clock(),
+    )
+    context.engine.store.write(lambda con: add_annotations(con, [annotation]))
+    return RecordedFeedback(
+        annotation_id=annotation.annotation_id,
+        environment=key[0],
+        conversation_id=key[1],
+        turn=None if turn_index is None else turn_index + 1,
+    )
 
 
 def _full_name(context: Context, request: LabelRequest) -> str:

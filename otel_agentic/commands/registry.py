@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 #: A callback for progress: the stage, the amount that is done, and the total if it is known.
 Progress = Callable[[str, int, int | None], None]
-#: The role of a token that may run a command: `query` for commands that only read, else `admin`.
-CommandRole = Literal["query", "admin"]
+#: The role of a token that may run a command: `query` for commands that only read, `review` and `feedback` for those that
+#: record verdicts of annotators and of end users, else `admin`.
+CommandRole = Literal["query", "review", "feedback", "admin"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The modules of this package that define commands.

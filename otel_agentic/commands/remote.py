@@ -151,6 +151,7 @@ def _token(admin: AdminSettings) -> str | None:
     """Return the configured token with the strongest role."""
     for name, secret, file in (
         ("admin.token", admin.token, admin.token_file),
+        ("admin.review_token", admin.review_token, admin.review_token_file),
         ("admin.query_token", admin.query_token, admin.query_token_file),
     ):
         if secret is not None:

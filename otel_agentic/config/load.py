@@ -64,7 +64,7 @@ _RENAMED: Final = {
     "scoring.fuzzy_margin": "delete it: matching.text_threshold covers the margin",
 }
 #: Settings whose values are never printed, not even invalid ones.
-_SECRETS: Final = frozenset({"headers", "model_options", "query_token", "token"})
+_SECRETS: Final = frozenset({"feedback_token", "headers", "model_options", "query_token", "review_token", "token"})
 
 
 class Settings(BaseSettings):

@@ -204,6 +204,18 @@ class AdminSettings(Section):
     query_token_file: Path | None = Field(
         default=None, description="file of such tokens, one per line; reloaded when it changes"
     )
+    review_token: SecretStr | None = Field(
+        default=None, description="bearer token with read access that may also record verdicts of people"
+    )
+    review_token_file: Path | None = Field(
+        default=None, description="file of such tokens, one per line; reloaded when it changes"
+    )
+    feedback_token: SecretStr | None = Field(
+        default=None, description="bearer token that may only send feedback of end users"
+    )
+    feedback_token_file: Path | None = Field(
+        default=None, description="file of such tokens, one per line; reloaded when it changes"
+    )
     tls_cert_file: Path | None = Field(
         default=None, description="PEM file of the server certificate and its chain; unset: no TLS"
     )

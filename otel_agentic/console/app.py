@@ -169,7 +169,7 @@ class Console:
 
     @property
     def _has_tokens(self) -> bool:
-        return self._credentials.guards("query", "admin")
+        return self._credentials.guards("query", "review", "admin")
 
     def _session(self, request: Request) -> Session | None:
         cookie = request.cookies.get(_cookie_name(request))
@@ -194,7 +194,7 @@ class Console:
             return _with_cookie(request, self._sessions.open(annotator, "admin"))
         authorization = f"Bearer {values.get('token', '').strip()}"
         role = self._credentials.role_of([authorization]) if self._has_tokens else None
-        if role in {"query", "admin"}:
+        if role in {"query", "review", "admin"}:
             name = values.get("name", "").strip()[:_MAX_NAME] or role
             return _with_cookie(request, self._sessions.open(name, role, authorization))
         reason = (
@@ -213,7 +213,9 @@ class Console:
     async def _label(self, request: Request, session: Session) -> Response:
         if not session.may_write:
             return _message(
-                "Not allowed", "This session may only read: log in with the token of admin.token.", status=403
+                "Not allowed",
+                "This session may only read: log in with a token of admin.review_token or admin.token.",
+                status=403,
             )
         page_request = PageRequest("/label", await _form(request), session)
         with self._pool.slot():

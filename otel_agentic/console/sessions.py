@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.net import permits
+
 if TYPE_CHECKING:
     from otel_agentic.net import Role
 
@@ -34,7 +36,7 @@ class Session:
     @property
     def may_write(self) -> bool:
         """Whether the session may record verdicts."""
-        return self.role == "admin"
+        return permits(self.role, "review")
 
 
 class Sessions:

@@ -28,7 +28,7 @@ from otel_agentic.errors import OverloadedError, StoreError
 from otel_agentic.evaluation.scope import NO_CASES
 from otel_agentic.live.loops import BackgroundLoop, Drain, LoopErrorLogger, RetentionLoop, ScoringLoop, WindowLoop
 from otel_agentic.live.reporting import EventReporter, MonitorLoop, Phase, ReceivedCounts, vitals_of, why_not_ready
-from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
+from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, admin_tokens, parse_address
 from otel_agentic.net.server_file import LiveServer, process_mark, remove_server_file, write_server_file
 from otel_agentic.net.tickets import remove_secret, secret_of
 from otel_agentic.server import AdminServer, CommandPool, build_app
@@ -430,7 +430,15 @@ class LiveCollector(EngineListener):
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; retry after the restart")
         commands = Commands(self.engine, scored=self._emit, is_disconnected=disconnected)
-        if name in {"evaluate", "judge_calibrate", "judge_freeze", "judge_drift", "failures_merged", "label"}:
+        if name in {
+            "evaluate",
+            "judge_calibrate",
+            "judge_freeze",
+            "judge_drift",
+            "failures_merged",
+            "label",
+            "feedback",
+        }:
             with self.scoring_loop.lock:  # concurrent runs would score the same conversation, or ask the judge twice
                 result = commands.call(name, arguments)
             self._reporter.report_agreement()
@@ -571,17 +579,16 @@ class LiveCollector(EngineListener):
         credentials = Credentials(
             {
                 "ingest": Tokens("receive.token", self.settings.receive.token, self.settings.receive.token_file),
-                "query": Tokens("admin.query_token", admin.query_token, admin.query_token_file),
-                "admin": Tokens("admin.token", admin.token, admin.token_file),
+                **admin_tokens(admin),
             }
         )
         files = TlsFiles.of("admin", admin.tls_cert_file, admin.tls_key_file, admin.tls_client_ca_file)
         tls = None if files is None else ServerTls(files)
         hosts = Hosts(parse_address(admin.address), admin.allowed_hosts)
-        reading = {name for name, command in registered().items() if command.role == "query"}
+        roles = {name: command.role for name, command in registered().items()}
         pages = self._console(credentials, hosts).routes() if admin.console else ()
-        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, reading=reading, pages=pages)
-        guarded = credentials.guards("query", "admin")
+        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, roles=roles, pages=pages)
+        guarded = credentials.guards("feedback", "query", "review", "admin")
         return AdminServer(app, admin.address, guarded=guarded, insecure=insecure, tls=tls)
 
     def _console(self, credentials: Credentials, hosts: Hosts) -> Console:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from otel_agentic.net.auth import ServerTls as ServerTls
     from otel_agentic.net.auth import TlsFiles as TlsFiles
     from otel_agentic.net.auth import Tokens as Tokens
+    from otel_agentic.net.auth import admin_tokens as admin_tokens
     from otel_agentic.net.auth import client_context as client_context
+    from otel_agentic.net.auth import permits as permits
     from otel_agentic.net.auth import read_tokens as read_tokens
     from otel_agentic.net.guards import Bounds as Bounds
     from otel_agentic.net.guards import Connections as Connections
@@ -31,7 +33,7 @@ __all__, __getattr__ = lazy_imports(
     __name__,
     {
         "address": "Address Hosts affordable listen listen_bounded parse_address raise_file_limit require_allowed",
-        "auth": "Credentials ReloadedFiles Role ServerTls TlsFiles Tokens client_context read_tokens",
+        "auth": "Credentials ReloadedFiles Role ServerTls TlsFiles Tokens admin_tokens client_context permits read_tokens",
         "guards": "Bounds Connections guarded_protocol",
     },
 )

@@ -27,9 +27,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: ingest sends spans; query runs the commands that only read; admin may do everything. Weakest first.
-Role = Literal["ingest", "query", "admin"]
-_RANKED: Final[tuple[Role, ...]] = ("ingest", "query", "admin")
+#: ingest sends spans; feedback records what end users think; query runs the commands that only read; review also records
+#: verdicts; admin may do everything. Weakest first.
+Role = Literal["ingest", "feedback", "query", "review", "admin"]
+_RANKED: Final[tuple[Role, ...]] = ("ingest", "feedback", "query", "review", "admin")
+#: Roles that include another one; admin includes all.
+_INCLUDED: Final[Mapping[Role, Role]] = {"review": "query"}
+#: The settings of the tokens of the admin address.
+_ADMIN_TOKENS: Final[Mapping[Role, str]] = {
+    "feedback": "feedback_token",
+    "query": "query_token",
+    "review": "review_token",
+    "admin": "token",
+}
 _MAX_TOKEN_FILE_BYTES: Final = 64 * 1024
 #: A longer header contains no valid token.
 _MAX_HEADER_BYTES: Final = 8 * 1024
@@ -138,6 +148,30 @@ class Tokens:
     def _load(self) -> frozenset[bytes]:
         assert self._file is not None  # noqa: S101 — called only if there is one
         return frozenset(_digest(token) for token in read_tokens(self._file, f"{self._name}_file"))
+
+
+def admin_tokens(admin: object) -> dict[Role, Tokens]:
+    """Return the tokens of the admin address, by role.
+
+    Args:
+        admin: the section `admin` of the settings, which this package does not import.
+
+    Raises:
+        ConfigError: a token or a file of tokens cannot be used; names the setting.
+    """
+    return {
+        role: Tokens(f"admin.{name}", getattr(admin, name), getattr(admin, f"{name}_file"))
+        for role, name in _ADMIN_TOKENS.items()
+    }
+
+
+def permits(role: Role, needed: Role) -> bool:
+    """Return whether a role is allowed to do what another one is for.
+
+    >>> permits("review", "query"), permits("query", "review"), permits("admin", "ingest")
+    (True, False, True)
+    """
+    return role in {needed, "admin"} or _INCLUDED.get(role) == needed
 
 
 class Credentials:

@@ -43,6 +43,16 @@ class RecordedLabel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedFeedback:
+    """Recorded feedback of an end user on a conversation, or on one turn of it, counted from 1."""
+
+    annotation_id: str
+    environment: str
+    conversation_id: str
+    turn: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationRow:
     """A current annotation; turns and calls are counted from 1."""
 

@@ -10,9 +10,9 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 import orjson
@@ -39,6 +39,7 @@ from otel_agentic.net import (
     guarded_protocol,
     listen_bounded,
     parse_address,
+    permits,
     require_allowed,
 )
 
@@ -59,7 +60,13 @@ _RETRY_AFTER_S: Final = "5"
 _SCRAPES: Final = 4
 _END: Final[Any] = object()
 _JSON_LINES: Final = "application/x-ndjson"
-_MAY: Final = {"ingest": "send spans", "query": "read", "admin": "do everything"}
+_MAY: Final = {
+    "ingest": "send spans",
+    "feedback": "send feedback",
+    "query": "read",
+    "review": "read and record verdicts",
+    "admin": "do everything",
+}
 
 
 class Backend(Protocol):
@@ -135,13 +142,13 @@ def build_app(
     credentials: Credentials,
     hosts: Hosts,
     pool: CommandPool,
-    reading: AbstractSet[str] = frozenset(),
+    roles: Mapping[str, Role] = MappingProxyType({}),
     pages: Sequence[Route] = (),
 ) -> Starlette:
     """Return the app.
 
     Commands and `/metrics` are answered only under the names of `hosts`, and not for web pages of other sites. If a token is
-    set, they require it: the role `query` suffices for `/metrics` and the commands in `reading`. `pages` are the routes of the
+    set, they require it: `roles` has the roles of the commands that do not need `admin`; `/metrics` needs `query`. `pages` are the routes of the
     console, which checks its own sessions.
     """
     scraping = CommandPool(_SCRAPES)
@@ -165,11 +172,12 @@ def build_app(
         ready = backend.ready
         return _json({"ready": ready}, status=200 if ready else 503)
 
-    commands = _Commands(backend, pool, lambda request, needed: _refusal(request, credentials, needed, hosts), reading)
+    commands = _Commands(backend, pool, lambda request, needed: _refusal(request, credentials, needed, hosts), roles)
     return Starlette(
         exception_handlers={Exception: _server_error, HTTPException: _not_served},
         routes=[
             Route("/v1/commands/{name}", commands, methods=["POST"]),
+            Route("/v1/feedback", commands, methods=["POST"]),
             Route("/metrics", metrics, methods=["GET"]),
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
@@ -186,17 +194,17 @@ class _Commands:
         backend: Backend,
         pool: CommandPool,
         refusal: Callable[[Request, Role], Response | None],
-        reading: AbstractSet[str],
+        roles: Mapping[str, Role],
     ) -> None:
         self._backend = backend
         self._pool = pool
         self._refusal = refusal
-        self._reading = reading
+        self._roles = roles
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        name = request.path_params["name"]
-        if (answer := self._refusal(request, "query" if name in self._reading else "admin")) is not None:
+        name = request.path_params.get("name", "feedback")
+        if (answer := self._refusal(request, self._roles.get(name, "admin"))) is not None:
             await answer(scope, receive, send)
             return
         with ExitStack() as slot:
@@ -242,11 +250,11 @@ def _refusal(request: Request, credentials: Credentials, needed: Role, hosts: Ho
         return _rejection(403, "Forbidden", f"no requests to the host {host[:100]!r} here: see admin.allowed_hosts")
     if any(hosts.is_foreign(origin, host) for origin in request.headers.getlist("origin")):
         return _rejection(403, "Forbidden", "web pages of other sites may not send requests here")
-    if credentials.guards("query", "admin"):
+    if credentials.guards("feedback", "query", "review", "admin"):
         role = credentials.role_of(request.headers.getlist("authorization"))
         if role is None:
             return _rejection(401, "Unauthorized", "send the admin token as one header `Authorization: Bearer …`")
-        if role not in {needed, "admin"}:
+        if not permits(role, needed):
             return _rejection(
                 403, "Forbidden", f"this token only allows its holder to {_MAY[role]}; send the token of admin.token"
             )

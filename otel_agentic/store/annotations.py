@@ -34,6 +34,13 @@ _OF_FILE: Final = _OF_CONVERSATION.replace(
     "SEMI JOIN requested USING (environment, conversation_id)\nWHERE",
     "WHERE a.source = 'file' AND a.decides AND a.annotator = $annotator AND",
 )
+_TURNS: Final = """
+SELECT t.environment, t.conversation_id, t.turn_index
+FROM turns t
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND (t.trace_id = $trace_id OR t.response_id = $response_id)
+ORDER BY ALL
+"""
 _CALLS: Final = """
 SELECT count(*) FROM tool_calls
 SEMI JOIN requested USING (environment, conversation_id, revision, turn_index)
@@ -102,6 +109,12 @@ def annotations_on(con: DuckDBPyConnection, target: AnnotationTarget) -> list[An
     requested = {"environment": [target.environment or ""], "conversation_id": [target.conversation_id]}
     rows = rows_with(con, requested, _OF_CONVERSATION.format(columns=ANNOTATION_ROW.select(con, "a")))
     return [annotation for annotation in map(ANNOTATION_ROW.build, rows) if annotation.target == target]
+
+
+def turns_of(con: DuckDBPyConnection, *, trace_id: str | None, response_id: str | None) -> list[tuple[str, str, int]]:
+    """Return environment, conversation id and index of the turns of a trace, or with a response id."""
+    rows = con.execute(_TURNS, {"trace_id": trace_id, "response_id": response_id}).fetchall()
+    return [(environment, conversation_id, turn_index) for environment, conversation_id, turn_index in rows]
 
 
 def calls_in_turn(con: DuckDBPyConnection, key: Key, revision: int, turn_index: int) -> int:

@@ -43,7 +43,7 @@ def serving(
     """Serve with a token for each role; yield the URL."""
     credentials = Credentials({role: Tokens(f"{role}.token", SecretStr(GIVEN[role])) for role in roles})
     hosts = Hosts(parse_address(address), allowed)
-    app = build_app(Backend(), credentials=credentials, hosts=hosts, pool=CommandPool(4), reading=frozenset({"report"}))
+    app = build_app(Backend(), credentials=credentials, hosts=hosts, pool=CommandPool(4), roles={"report": "query"})
     guarded = credentials.guards("query", "admin")
     server = AdminServer(app, address, guarded=guarded, insecure=False, tls=tls)
     server.start()

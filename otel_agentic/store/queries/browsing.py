@@ -27,7 +27,7 @@ WITH faults AS (
     WHERE s.{IN_EVALUATION} AND NOT s.superseded
 ), verdicts AS (
     SELECT environment, conversation_id, annotator
-    FROM v_annotations WHERE turn_index IS NULL AND verdict IS NOT NULL
+    FROM v_annotations WHERE turn_index IS NULL AND verdict IS NOT NULL AND source <> 'event'
 ), ranked AS (
     SELECT v.*, {{rank}} AS rank
     FROM v_conversations v
