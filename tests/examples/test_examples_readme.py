@@ -25,7 +25,7 @@ _README: Final = (_ROOT / "README.md").read_text(encoding="utf-8")
 _BIN: Final = Path(sys.executable).parent
 _COMMANDS: Final = tuple(shown_commands(_README))
 #: Commands that a test cannot run: installing, building, a user's own agent, a paid model, serving until interrupted.
-_NOT_HERE: Final = re.compile(r"^(pip|make|source) |my_agent\.py|--judge langchain:|^otel-agentic serve ")
+_NOT_HERE: Final = re.compile(r"^(pip|make|source) |my_agent\.py|--judge langchain:|^otel-agentic (serve|console) ")
 _OWN: Final = tuple(command for command in _COMMANDS if not _NOT_HERE.search(command))
 #: Exit codes besides 0: a gate may find that an agent is not good enough.
 _ALLOWED: Final = {"gate": {0, 1}}
