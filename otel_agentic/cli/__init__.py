@@ -98,8 +98,11 @@ def _command_groups() -> dict[str, list[str]]:
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="otel-agentic")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error; accepted at any position.")
-def cli(*, debug: bool) -> None:
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--config", "config_file", metavar="FILE", help="A TOML settings file.")
+@click.option("--server", metavar="URL", help="The admin address of a running collector.")
+@click.option("--db", metavar="FILE", help="The DuckDB file. Default: the configured one.")
+def cli(**_: object) -> None:
     """Measure how reliable production AI agents are: pass@K and pass^K from OpenTelemetry spans."""
 
 

@@ -7,16 +7,19 @@ command; here an option that several commands share is in the same group everywh
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 _FILE: Final = Path(__file__).with_name("help.toml")
+#: The options that are accepted before every command, by parameter.
+SHARED_OPTIONS: Final = {"db": "--db", "server": "--server", "config_file": "--config"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,32 @@ def help_pages() -> HelpPages:
     return HelpPages(**tomllib.loads(_FILE.read_text(encoding="utf-8")))
 
 
+class SharedOption(click.Option):
+    """An option of a command that is also accepted before it; only the page of the program describes it."""
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
+        """Return the value of the command line, else the one that stands before the command."""
+        value, source = super().consume_value(ctx, opts)
+        shared = ctx.find_root().params.get(self.name or "") if ctx.parent is not None else None
+        if source is ParameterSource.COMMANDLINE or shared is None:
+            return value, source
+        return str(shared), ParameterSource.COMMANDLINE
+
+
 class HelpfulCommand(click.Command):
     """A command whose help page has groups of options, and examples."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options of the command.
+
+        Raises:
+            click.UsageError: an option before the command does not apply to it.
+        """
+        own = {parameter.name for parameter in self.get_params(ctx)}
+        for name in SHARED_OPTIONS.keys() - own:
+            if ctx.find_root() is not ctx and ctx.find_root().params.get(name) is not None:
+                ctx.fail(f"{SHARED_OPTIONS[name]} does not apply to `{ctx.command_path}`")
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options first, then the shared ones by group."""
@@ -56,6 +83,10 @@ class HelpfulCommand(click.Command):
             if records:
                 with formatter.section(group):
                     formatter.write_dl(records)
+        shared = [parameter.opts[-1] for parameter in self.get_params(ctx) if isinstance(parameter, SharedOption)]
+        if shared:
+            formatter.write_paragraph()
+            formatter.write_text(f"Also {', '.join(shared)}: see `{ctx.find_root().command_path} --help`.")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, unwrapped, so that a line can be pasted."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from otel_agentic.cli.help import SharedOption
 from otel_agentic.config import Settings, load_settings
 from otel_agentic.errors import BadInputError, StoreBusyError, UsageError
 from otel_agentic.regular_files import read_regular
@@ -78,8 +79,8 @@ Section = dict[str, object]
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 
-config_option = click.option("--config", "config_file", type=FILE, help="A TOML settings file.")
-db_option = click.option("--db", type=click.Path(path_type=Path), help="The DuckDB file. Default: the configured one.")
+config_option = click.option("--config", "config_file", type=FILE, cls=SharedOption, hidden=True)
+db_option = click.option("--db", type=click.Path(path_type=Path), cls=SharedOption, hidden=True)
 quiet_option = click.option("--quiet", is_flag=True, help="Print only errors and the output of --format json.")
 cases_option = click.option(
     "--cases", multiple=True, type=FILE, help="A file of cases, in any format of `truth import`; kept in the store."
@@ -189,7 +190,7 @@ class Target:
 
 def target_options(command: F) -> F:
     """Add `--db`, `--server` and `--config`; the command receives them as `target`."""
-    server = click.option("--server", metavar="URL", help="The admin address of a running collector.")
+    server = click.option("--server", cls=SharedOption, hidden=True)
     return db_option(server(config_option(_grouped(command, Target, "target"))))
 
 
