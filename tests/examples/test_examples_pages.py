@@ -31,7 +31,7 @@ _PERSONAS: Final = ("agent-developer", "on-call", "annotator", "data-scientist")
 #: Pages of which the commands run that `_ELSEWHERE` does not match.
 _GUIDES: Final = (
     "backfill", "calibration", "cases", "comparing", "compat", "failing-tools", "failures", "gate", "html-report",
-    "judges", "matching", "monitoring", "retention", "scoring", "sql", "telemetry", "traffic", "tutorial", "windows",
+    "judges", "matching", "monitoring", "retention", "rows", "scoring", "sql", "telemetry", "traffic", "tutorial", "windows",
 )  # fmt: skip
 _BLOCK: Final = re.compile(r"^( *)```(console|text)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _VARYING: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?")
@@ -39,7 +39,7 @@ _EXPORT: Final = re.compile(r"^export (\w+)=(\S+)$")
 _DEMO: Final = "otel-agentic demo --keep demo-store"
 #: Commands that need another program, a paid model, a browser, a program or settings of the reader, or other data.
 _ELSEWHERE: Final = re.compile(
-    r"^(?!otel-agentic )|--judge langchain|my_agent\.py|^otel-agentic (demo|serve)|--web|otel-agentic\.toml|airline\.duckdb"
+    r"^(?!otel-agentic )|--judge langchain|my_agent\.py|^otel-agentic (demo|serve)|--web|otel-agentic\.toml|nemo\.json|airline\.duckdb"
 )
 #: Names that pages use as an example, and those of the demo that replace them.
 _NAMES: Final = {
@@ -51,11 +51,14 @@ _NAMES: Final = {
 _STORES: Final = (
     "demo-store/demo.duckdb", "otel-agentic.duckdb", "agents.duckdb", "t.duckdb", "main.duckdb", "branch.duckdb",
 )  # fmt: skip
+_ROW: Final = '{"user_input": "Where is order 17?", "reference": "In Oslo.", "response": "It is in Oslo."}\n'
 _FILES: Final = {
     "labels.csv": "conversation_id,verdict\nlyon-family-1.1.0-3,fail\n",
     "human.csv": "conversation_id,verdict\nlyon-family-1.1.0-3,fail\nlyon-family-1.0.0-3,pass\n",
     "cases.yaml": "case_id: refund-1\ndataset: shop\nturns: [{query: Refund order 17, answer: Refunded.}]\n",
-    "rows.jsonl": '{"user_input": "Where is order 17?", "reference": "In Oslo.", "response": "It is in Oslo."}\n',
+    "dataset.jsonl": _ROW,
+    "paper.json": f"[{_ROW}]",
+    "rows.jsonl": _ROW,
 }
 #: Exit codes besides 0: an agent is not good enough.
 _ALLOWED: Final = {"gate": {0, 1}}
