@@ -47,7 +47,7 @@ class SharedOption(click.Option):
     """An option of a command that is also accepted before it; only the page of the program describes it."""
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
-        """Return the value of the command line, else the one that stands before the command."""
+        """Return the value of the command line, else the one before the command."""
         value, source = super().consume_value(ctx, opts)
         shared = ctx.find_root().params.get(self.name or "") if ctx.parent is not None else None
         if source is ParameterSource.COMMANDLINE or shared is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -72,8 +73,13 @@ def say_empty(out: Console, result: OpenConversations, agent: str | None = None)
         out: the terminal.
         result: the open conversations of the selection.
         agent: the glob that selects agents, None without one.
+
+    Raises:
+        UsageError: the store has agents, and none of them matches.
     """
-    for line in _empty_lines(result, agent):
+    if agent is not None and result.agents and not any(fnmatchcase(name, agent) for name in result.agents):
+        raise UsageError(f"no agent matches {agent!r}; the store has: {', '.join(result.agents[:_MAX_AGENTS])}")
+    for line in _empty_lines(result):
         say(out, line)
 
 
@@ -156,7 +162,7 @@ def _open_lines(result: OpenConversations, hint: str = "; --open shows provision
     yield f"{still_open}{first} (conversations.idle_s after the last span){hint}"
 
 
-def _empty_lines(result: OpenConversations, agent: str | None) -> Iterator[str]:
+def _empty_lines(result: OpenConversations) -> Iterator[str]:
     if not result.spans:
         yield (
             "the store has no spans: run your agent with `otel-agentic run -- COMMAND`, send its spans to `otel-agentic "
@@ -165,9 +171,7 @@ def _empty_lines(result: OpenConversations, agent: str | None) -> Iterator[str]:
         return
     yield from _open_lines(result)
     if result.others:
-        names = ", ".join(result.agents[:_MAX_AGENTS])
-        agents = f"; its agents: {names}" if names and agent is not None else ""
-        yield f"{plural(result.others, 'other conversation')} of the store: not in this selection{agents}"
+        yield f"{plural(result.others, 'other conversation')} of the store: not in this selection"
     elif not result.open and not result.arriving:
         yield "the store has spans but no conversation: `otel-agentic doctor --live` shows how spans are read"
     if not result.cases:

@@ -122,6 +122,8 @@ class EvaluationRunner:
         self._matching = matching
         self._further = further
         self._truth: Truth | None = None
+        #: The number of cases when they were last read; None before.
+        self.case_count: int | None = None
         self._saved_ids: frozenset[str] = frozenset()
         #: The truth of the current evaluation, or of the last one.
         self.current_truth: Truth | None = None
@@ -237,6 +239,7 @@ class EvaluationRunner:
     def _read_truth(self) -> Truth:
         with self.store.read() as con:
             cases, labels, verdicts = load_cases(con), load_labels(con), load_verdicts(con)
+        self.case_count = len(cases)
         # Redacted again: truth stored under other settings has to match spans that are redacted under the current ones.
         redacting = self.store.redacting
         redacted_cases = [redacted_case(case, redacting) for case in cases]

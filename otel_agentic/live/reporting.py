@@ -290,6 +290,7 @@ def vitals_of(
         breaker_open=breaker.state != "closed",
         breaker_opened=breaker.opened,
         queries=len(engine.store.user_queries.running),
+        cases=engine.runner.case_count,
         retention_problem=retaining.problem,
         retention=retaining.is_enabled,
     )

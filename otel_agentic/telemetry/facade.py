@@ -199,6 +199,7 @@ class Vitals:
         breaker_open: whether the judge's circuit breaker is open or half-open.
         breaker_opened: how many times it was opened.
         queries: user queries that are running.
+        cases: cases that conversations are matched with; None before they are read.
         retention_problem: the error that prevents exports and removals; None without an error.
         retention: whether export or removal is configured.
     """
@@ -216,6 +217,7 @@ class Vitals:
     breaker_open: bool
     breaker_opened: int
     queries: int
+    cases: int | None
     retention_problem: str | None
     retention: bool
 
@@ -275,6 +277,10 @@ def _backlog(vitals: Vitals) -> list[Observation]:
     return [Observation(count, {names.STAGE: stage}) for stage, count in vitals.backlog.items()]
 
 
+def _cases(vitals: Vitals) -> list[Observation]:
+    return [] if vitals.cases is None else [Observation(vitals.cases)]
+
+
 def _retention_failing(vitals: Vitals) -> list[Observation]:
     return [Observation(int(vitals.retention_problem is not None))] if vitals.retention else []
 
@@ -291,6 +297,7 @@ _READERS: Final[Mapping[Instrument, _Reader]] = {
     names.BREAKER_OPEN: _single(lambda vitals: int(vitals.breaker_open)),
     names.BREAKER_OPENED: _single(lambda vitals: vitals.breaker_opened),
     names.QUERIES_RUNNING: _single(lambda vitals: vitals.queries),
+    names.TRUTH_CASES: _cases,
     names.RETENTION_FAILING: _retention_failing,
 }
 

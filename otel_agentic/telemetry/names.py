@@ -249,6 +249,7 @@ BREAKER_OPENED: Final = _total(
     "agentic.judge.breaker.opened", "{time}", "Times the judge's circuit breaker was opened since the start"
 )
 QUERIES_RUNNING: Final = _level("agentic.query.running", "{query}", "User queries that are running")
+TRUTH_CASES: Final = _level("agentic.truth.cases", "{case}", "Cases that conversations are matched with")
 RETENTION_FAILING: Final = _level(
     "agentic.retention.failing", "1", "1 while exporting or removing fails, else 0; absent if neither is configured"
 )

@@ -50,6 +50,7 @@ MUST: dict[str, set[str]] = {
     "agentic.judge.breaker.opened": set(),
     "agentic.query.running": set(),
     "agentic.retention.failing": set(),
+    "agentic.truth.cases": set(),
     "agentic.judge.agreement": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL, names.EVALUATION_TARGET},
 }
 MAY = {names.GEN_AI_AGENT_VERSION, names.CASE_TAG, names.REASON}

@@ -109,6 +109,7 @@ def test_rules_look_at_the_windows_that_are_emitted() -> None:
         "AgenticStoreNotWritable",
         "AgenticBacklogGrowing",
         "AgenticJudgeLeftAlone",
+        "AgenticNoCases",
         "AgenticRetentionFailing",
     }
     assert Windows.of(["6h"]) == Windows(main="6h")

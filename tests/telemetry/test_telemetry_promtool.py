@@ -114,6 +114,10 @@ CASES: dict[str, list[tuple[list[dict[str, str]], dict[int, int]]]] = {
     "AgenticJudgeLeftAlone": [
         ([series("agentic_judge_breaker_open", "0x9 1x30 0x9")], {24: 0, 26: 1, 41: 0}),
     ],
+    "AgenticNoCases": [
+        ([series("agentic_truth_cases", "0x90")], {59: 0, 61: 1}),
+        ([series("agentic_truth_cases", "3x90")], {80: 0}),
+    ],
     "AgenticRetentionFailing": [
         ([series("agentic_retention_failing", "0x9 1x90")], {69: 0, 71: 1}),
         ([series("agentic_retention_failing", "0x90")], {80: 0}),
