@@ -103,7 +103,7 @@ def _command_groups() -> dict[str, list[str]]:
 @click.option("--server", metavar="URL", help="The admin address of a running collector.")
 @click.option("--db", metavar="FILE", help="The DuckDB file. Default: the configured one.")
 def cli(**_: object) -> None:
-    """Measure how reliable production AI agents are: pass@K and pass^K from OpenTelemetry spans."""
+    """Measure how reliable AI agents are: pass@K and pass^K from their spans."""
 
 
 def main(arguments: list[str] | None = None) -> None:

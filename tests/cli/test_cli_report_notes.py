@@ -21,7 +21,7 @@ from otel_agentic.render.report_notes import (
 from otel_agentic.results import to_json
 from otel_agentic.results.reports import Estimates, Report, ReportGroup
 from tests.cli.partial import partial
-from tests.cli.running import done
+from tests.cli.running import done, run
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
 from tests.snapshots import ending, opening, passage
 
@@ -308,23 +308,30 @@ def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> Non
     assert "not evaluated yet" in done("conversations", "show", "c1", "--db", "t.duckdb").out
 
 
-def test_an_empty_selection_has_a_note_and_is_no_error(shop: Shop) -> None:
-    no_agent = ("--db", shop.db, "--agent", "nobody")
+@pytest.mark.parametrize("command", ["report", "failures", "tools failing", "conversations list"])
+def test_an_agent_that_the_store_lacks_is_refused_with_those_that_it_has(shop: Shop, command: str) -> None:
+    ran = run(*command.split(), "--db", shop.db, "--agent", "nope")
 
-    assert passage(done("report", *no_agent).out) == snapshot("no closed conversations in this selection")
-    assert passage(done("report", *no_agent, "--format", "markdown").out) == snapshot(
+    assert ran.code == 2
+    assert "no agent matches 'nope'; the store has: " in ran.err
+    assert run(*command.split(), "--db", shop.db, "--agent", "*").code == 0
+
+
+def test_an_empty_selection_has_a_note_and_is_no_error(shop: Shop) -> None:
+    none = ("--db", shop.db, "--since", "2100-01-01")
+
+    assert passage(done("report", *none).out) == snapshot("no closed conversations in this selection")
+    assert passage(done("report", *none, "--format", "markdown").out) == snapshot(
         "no closed conversations in this selection"
     )
-    report = done("report", *no_agent, "--format", "json").json
+    report = done("report", *none, "--format", "json").json
     assert ["evaluation", "criteria", "groups", "cases_left_out", "wrong_clocks"] == list(report)
     assert [] == report["groups"]
-    assert "no tool faults" in done("tools", "failing", *no_agent).out
-    assert passage(done("conversations", "list", *no_agent).out) == snapshot("no conversations in this selection")
-    assert "" == done("conversations", "export", *no_agent).out
-    assert passage(done("truth", "matches", *no_agent).out) == snapshot("no conversations in this selection")
-    assert passage(done("truth", "matches", *no_agent, "--only", "warning").out) == snapshot(
-        "no matches with a warning"
-    )
+    assert "no tool faults" in done("tools", "failing", *none).out
+    assert passage(done("conversations", "list", *none).out) == snapshot("no conversations in this selection")
+    assert "" == done("conversations", "export", *none).out
+    assert passage(done("truth", "matches", *none).out) == snapshot("no conversations in this selection")
+    assert passage(done("truth", "matches", *none, "--only", "warning").out) == snapshot("no matches with a warning")
 
 
 def test_groups_of_different_versions_are_distinguished(tmp_path: Path) -> None:
