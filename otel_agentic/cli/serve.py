@@ -155,7 +155,9 @@ def run_collector(
 
 def addresses(settings: Settings, server: LiveServer) -> tuple[str, ...]:
     """Return the lines with the addresses and the output of a collector."""
-    console = (f"  console    {console_link(settings, server.admin)}",) if settings.admin.console else ()
+    # A link opens a session, so it is shown to a person and not written to a log.
+    link = console_link(settings, server.admin) if sys.stdout.isatty() else "`otel-agentic console` opens it"
+    console = (f"  console    {link}",) if settings.admin.console else ()
     return (
         f"collecting into {settings.store.db}; Ctrl-C stops",
         f"  OTLP/gRPC  {server.grpc}",
