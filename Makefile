@@ -22,7 +22,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 
 .DEFAULT_GOAL := help
 TESTS ?= tests
-.PHONY: site help demo test test-slow snapshots check bench peers docs lock lock-upgrade format clean \
+.PHONY: site help demo test test-slow test-browser snapshots check bench peers docs lock lock-upgrade format clean \
 	check-format check-lint check-types check-imports check-requirements check-words check-docs
 
 help: ## list the targets
@@ -38,6 +38,10 @@ test: $(PROJECT) ## run the tests that take seconds
 
 test-slow: $(PROJECT) ## run the tests that take minutes, and every property with many examples
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or hypothesis"
+
+test-browser: $(PROJECT) ## run the tests of the console in Chromium, which must be installed
+	$(PIP_INSTALL) --quiet --require-hashes --requirement requirements/browser.txt
+	$(BIN)/python -m pytest -n 0 -m browser tests/console
 
 snapshots: $(PROJECT) $(CHECK_ENVIRONMENT) ## update the snapshots in tests that no longer match; TESTS=tests/cli for some; review the diff
 	$(BIN)/python -m pytest -n 0 -q --inline-snapshot=create,fix $(TESTS)
@@ -103,6 +107,7 @@ lock: $(CHECK_ENVIRONMENT) ## update requirements/ after a change of pyproject.t
 		--constraint requirements/runtime.txt --output-file requirements/test.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/test.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) --group check --constraint requirements/test.txt --output-file requirements/check.txt
+	$(COMPILE) $(UPGRADE) --group browser --constraint requirements/test.txt --output-file requirements/browser.txt
 	$(COMPILE) $(UPGRADE) --group docs --output-file requirements/docs.txt
 	for peer in $(PEERS); do \
 		$(COMPILE) $(UPGRADE) --group peer-$$peer --output-file requirements/peer-$$peer.txt || exit 1; done

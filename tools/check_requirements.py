@@ -68,7 +68,7 @@ def _asked_for(root: Path) -> dict[str, list[Requirement]]:
         **{
             name: [Requirement(line) for line in lines]
             for name, lines in groups.items()
-            if name == "docs" or name.startswith("peer-")
+            if name in {"browser", "docs"} or name.startswith("peer-")
         },
     }
 

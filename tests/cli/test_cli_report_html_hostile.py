@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
 import pytest
 from hypothesis import given
@@ -11,40 +10,15 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from otel_agentic.render.html.page import environment, render
-from tests.cli.pictured import Page, store_windows, window
+from tests.cli.hostile import IMAGE, LONG, SCRIPT, build_hostile
+from tests.cli.pictured import Page
 from tests.cli.running import done
-from tests.cli.small import conversation, write_cases, write_spans
-
-_SCRIPT: Final = "<script>alert(1)</script>\"'&amp;`$a_b$`"
-_IMAGE: Final = '"><img src=x onerror=alert(1)><!--'
-_TURNED: Final = "مرحبا \u202egnp.exe"
-_LONG: Final = "y" * 500
-_AGENTS: Final = (_SCRIPT, _TURNED, _LONG, "日本語")
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the page of a store in which every name is hostile."""
-    folder = tmp_path_factory.mktemp("hostile")
-    db = folder / "t.duckdb"
-    spans = [
-        conversation(
-            f"c{number}{_SCRIPT}",
-            query=f"{_SCRIPT}{_IMAGE}",
-            answer=f"{_TURNED}{_SCRIPT}</bdi></details>",
-            calls=[(_IMAGE, {_IMAGE: f"</style>{_SCRIPT}"}, f"ok{_IMAGE}"), (_LONG, {}, f"Error: no{_SCRIPT}")],
-            agent=agent,
-            version=f"</svg>{_SCRIPT}",
-            case=_SCRIPT,
-        )
-        for number, agent in enumerate(_AGENTS)
-    ]
-    tools = {"calls": [{"tool_name": _IMAGE, "parameters": {_IMAGE: "</title>"}}]}
-    case = {"case_id": _SCRIPT, "tags": [_IMAGE], "tools": tools}
-    done("ingest", write_spans(folder / "s.jsonl", spans), "--db", db)
-    done("evaluate", "--db", db, "--cases", write_cases(folder / "c.jsonl", [case]))
-    rows = [window(0, 0.5, agent=agent, service=_IMAGE, agent_version=_SCRIPT) for agent in _AGENTS]
-    store_windows(db, rows)
+    db = build_hostile(tmp_path_factory.mktemp("hostile"))
     return done("report", "--db", db, "--by", "version", "--by", "tag", "--format", "html").out
 
 
@@ -54,8 +28,8 @@ def test_names_become_no_markup(text: str) -> None:
     assert not [name for name, _ in page.attributes if name.startswith("on") or name in {"style", "srcdoc"}]
     assert not set(page.references) - set(page.ids)
     assert all((value or "#").startswith(("#", "data:,")) for name, value in page.attributes if name == "href")
-    assert _SCRIPT in page.text
-    assert _IMAGE in page.text
+    assert SCRIPT in page.text
+    assert IMAGE in page.text
 
 
 def test_names_are_in_no_chart(text: str) -> None:
@@ -76,8 +50,8 @@ def test_names_are_cut_and_may_break(text: str) -> None:
     visible = re.sub(r' title="[^"]*"', "", text)
     runs = [part for part in re.split(r"[<>\s]", visible) if "yyy" in part]
 
-    assert _LONG not in page.text
-    assert ("title", _LONG) in page.attributes
+    assert LONG not in page.text
+    assert ("title", LONG) in page.attributes
     assert max(map(len, runs)) <= len("y" * 18 + "&#8230;")
 
 

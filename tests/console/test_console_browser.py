@@ -1,0 +1,127 @@
+"""The console in Chromium; run by `make test-browser`, which installs Playwright."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.console.pages import PAGES
+from otel_agentic.net.tickets import new_ticket, secret_of
+from tests.cli.hostile import build_hostile
+from tests.console.conftest import RunningConsole, serving
+from tests.console.test_console_pages import links_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+_CONVERSATION = "/conversation?id=lyon-family-1.1.0-3&environment=demo"
+_PAGES = ["/", *(path for path in PAGES if path not in {"/conversation", "/span"}), _CONVERSATION, "/review"]
+_WIDTHS = (1280, 390)
+_ITEMS = 20
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 — installed by `make test-browser` only
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def messages() -> list[str]:
+    """Receive the messages of the browser's console, among them violations of the content security policy, and dialogs."""
+    return []
+
+
+def open_console(
+    browser: Browser, console: RunningConsole, annotator: str, messages: list[str], **options: Any
+) -> Page:
+    """Return a page of a new browser context, logged in by a link."""
+    page = browser.new_context(**options).new_page()
+    page.on("console", lambda message: messages.append(f"{page.url}: {message.text}"))
+    page.on("pageerror", lambda error: messages.append(f"{page.url}: {error}"))
+    page.on("dialog", lambda dialog: messages.append(f"{page.url}: dialog {dialog.message}"))
+    page.goto(f"{console.url}/login?ticket={new_ticket(secret_of(console.db), annotator)}")
+    page.wait_for_url(f"{console.url}/")
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_their_window_without_a_message(
+    browser: Browser, console: RunningConsole, messages: list[str], scheme: str
+) -> None:
+    page = open_console(browser, console, "ana", messages, color_scheme=scheme)
+    for path in _PAGES:
+        for width in _WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(console.url + path)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+    assert messages == []
+
+
+def test_hostile_text_executes_nothing(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, messages: list[str]
+) -> None:
+    db = build_hostile(tmp_path_factory.mktemp("hostile"))
+    for console in serving(db):
+        page = open_console(browser, console, "<script>alert(1)</script>", messages)
+        with console.session() as session:
+            targets = {
+                link for path in ("/", "/conversations", "/cases", "/tools") for link in links_of(session.get(path))
+            }
+        for target in sorted(target for target in targets if ".csv" not in target and ".json" not in target):
+            page.goto(console.url + target)
+            page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true })")
+        assert len(targets) > len(_PAGES)
+        assert [message for message in messages if "404" not in message] == []
+
+
+def test_two_annotators_label_with_the_keyboard_alone(
+    browser: Browser, tmp_path: Path, demo_file: Path, messages: list[str]
+) -> None:
+    db = tmp_path / "demo.duckdb"
+    shutil.copy(demo_file, db)
+    chosen: dict[str, dict[str, bool]] = {}
+    for console in serving(db):
+        for annotator in ("ana", "bo"):
+            draw = random.Random(annotator)  # noqa: S311 — no secret
+            page = open_console(browser, console, annotator, messages)
+            page.goto(f"{console.url}/review")
+            chosen[annotator] = {}
+            for _ in range(_ITEMS):
+                conversation_id = page.locator("form.verdict input[name=id]").get_attribute("value") or ""
+                chosen[annotator][conversation_id] = passes = draw.random() < 0.6
+                page.keyboard.press("j")
+                page.keyboard.press("c")
+                page.keyboard.type("1 2 3")
+                page.keyboard.press("Enter")
+                with page.expect_navigation():
+                    page.keyboard.press("1" if passes else "2")
+            with page.expect_navigation():
+                page.keyboard.press("u")
+            assert page.locator("form.verdict input[name=id]").get_attribute("value") == conversation_id
+            with page.expect_navigation():
+                page.keyboard.press("1" if passes else "2")
+        text = page.locator("main").inner_text()
+
+    assert chosen["ana"].keys() == chosen["bo"].keys()
+    assert f"Cohen's kappa {kappa(*(list(verdicts.values()) for verdicts in chosen.values())):.2f}" in text
+    assert messages == []
+
+
+def kappa(first: list[bool], second: list[bool]) -> float:
+    """Return Cohen's kappa of two annotators, by its definition."""
+    agreement = sum(one == other for one, other in zip(first, second, strict=True)) / len(first)
+    rates = sum(first) / len(first), sum(second) / len(second)
+    expected = rates[0] * rates[1] + (1 - rates[0]) * (1 - rates[1])
+    return (agreement - expected) / (1 - expected)
