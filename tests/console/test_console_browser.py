@@ -121,7 +121,7 @@ def test_two_annotators_label_with_the_keyboard_alone(
 
 def kappa(first: list[bool], second: list[bool]) -> float:
     """Return Cohen's kappa of two annotators, by its definition."""
-    agreement = sum(one == other for one, other in zip(first, second, strict=True)) / len(first)
+    agreement = sum(left == right for left, right in zip(first, second, strict=True)) / len(first)
     rates = sum(first) / len(first), sum(second) / len(second)
     expected = rates[0] * rates[1] + (1 - rates[0]) * (1 - rates[1])
     return (agreement - expected) / (1 - expected)
