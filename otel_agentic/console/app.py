@@ -151,7 +151,7 @@ class Console:
             else:
                 session = self._session(request)
                 if session is None and not is_open:
-                    response = _message("Log in", self._how_to_log_in(), status=401, form=self._has_tokens)
+                    response = self._no_session(request)
                 else:
                     response = await _explained(answer, request, session or _NO_SESSION)
             response.headers.update(_HEADERS)
@@ -179,8 +179,15 @@ class Console:
         # A token that was removed from its file ends its sessions.
         return session if self._credentials.role_of([session.authorization]) == session.role else None
 
+    def _no_session(self, request: Request) -> Response:
+        if request.url.path.endswith(".json"):
+            return _json_response({"error": f"no session. {self._how_to_log_in()}"}, 401)
+        return _message("Log in", self._how_to_log_in(), status=401, form=self._has_tokens)
+
     def _how_to_log_in(self) -> str:
-        link = "Run `otel-agentic console --db FILE` on the machine of the collector; it opens this page with a link that is valid once."
+        link = (
+            "Run `otel-agentic console --db FILE` on the machine of the collector: it opens a link that is valid once."
+        )
         return f"{link} Or send a token." if self._has_tokens else link
 
     async def _login(self, request: Request, _: Session) -> Response:

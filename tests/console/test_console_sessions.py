@@ -36,7 +36,8 @@ def test_a_page_needs_a_session(console: RunningConsole) -> None:
 
     assert answer.status_code == 401
     assert "otel-agentic console --db FILE" in answer.text
-    assert httpx.get(f"{console.url}/conversations.json").status_code == 401
+    twin = httpx.get(f"{console.url}/conversations.json")
+    assert (twin.status_code, twin.json()["error"][:10]) == (401, "no session")
 
 
 def test_a_ticket_opens_one_session_and_only_by_a_form(console: RunningConsole) -> None:
