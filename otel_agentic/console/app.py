@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -61,19 +62,50 @@ _NAVIGATION: Final = (
     ("/collector", "Collector"),
 )
 _PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/review": review}
+#: Commands whose results are reused for a time in proportion to their duration.
+_REPORTS: Final = frozenset({"report", "report_pictures", "truth_clusters"})
+_REUSE: Final = 5.0
+_MAX_REUSE_S: Final = 60.0
+_MAX_REPORTS: Final = 32
 #: Commands that the collector runs: a function of name and arguments that returns a JSON value.
 Run = Callable[[str, Mapping[str, Any]], Any]
 
 
 class CommandClient(Client):
-    """A client of a function that runs commands in this process."""
+    """A client of a function that runs commands in this process. Thread-safe.
 
-    def __init__(self, run: Run) -> None:
+    Reports of a large store take seconds. A report that took t seconds is reused for 5 t, at most a minute, unless this
+    client recorded a verdict in the meantime; so those of a small store are always new.
+    """
+
+    def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
+        self._clock = clock
+        #: Results with the time until which each is valid, by command and arguments; the oldest first.
+        self._reports: dict[bytes, tuple[Any, float]] = {}
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""
-        return self._run(name, present(arguments))
+        arguments = present(arguments)
+        if name not in _REPORTS:
+            result = self._run(name, arguments)
+            if name == "label":
+                self._reports = {}
+            return result
+        key = orjson.dumps([name, arguments], option=orjson.OPT_SORT_KEYS)
+        reports = self._reports
+        result, valid_until_s = reports.get(key, (None, 0.0))
+        began_s = self._clock()
+        if valid_until_s > began_s:
+            return result
+        result = self._run(name, arguments)
+        now_s = self._clock()
+        # A verdict that was recorded meanwhile replaced the dictionary: this result is not reused then.
+        reports.pop(key, None)
+        reports[key] = result, now_s + min(_MAX_REUSE_S, _REUSE * (now_s - began_s))
+        for oldest in list(reports)[:-_MAX_REPORTS]:
+            reports.pop(oldest, None)
+        return result
 
     def stream(self, name: str, /, **arguments: Any) -> Any:
         """Yield the JSON values of a command that streams."""

@@ -53,6 +53,7 @@ _NAME: Final = 60
 _MAX_TEXT: Final = 20_000
 _MAX_SPANS: Final = 500
 _MAX_TURNS: Final = 500
+_MAX_CASES: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +208,8 @@ def cases(client: Client, request: PageRequest) -> Page:
     return Page(
         template="cases",
         values={
-            "groups": [(group, links.failed(group)) for group in groups],
+            "groups": [(group, links.failed(group)) for group in groups[:_MAX_CASES]],
+            "groups_left_out": max(0, len(groups) - _MAX_CASES),
             "clusters": [
                 (cluster, links.conversation(cluster.environment, cluster.example_conversation)) for cluster in clusters
             ],

@@ -1,0 +1,66 @@
+"""Reports of a large store are reused for a time in proportion to their duration, until a verdict is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from otel_agentic.console.app import CommandClient
+
+
+class _Commands:
+    """Commands that take a time, by a clock of their own."""
+
+    def __init__(self, duration_s: float) -> None:
+        self.duration_s = duration_s
+        self.now_s = 100.0
+        self.calls: list[str] = []
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def run(self, name: str, arguments: Mapping[str, Any]) -> int:  # noqa: ARG002 — each call counts
+        self.now_s += self.duration_s
+        self.calls.append(name)
+        return len(self.calls)
+
+
+def test_a_slow_report_is_reused_for_five_times_its_duration() -> None:
+    commands = _Commands(2.0)
+    client = CommandClient(commands.run, commands.clock)
+
+    assert client.call("report", by=["version"]) == 1
+    commands.now_s += 9.9
+    assert client.call("report", by=["version"]) == 1
+    assert client.call("report", by=["case"]) == 2
+    commands.now_s += 10.1
+    assert client.call("report", by=["version"]) == 3
+
+
+def test_it_is_never_older_than_a_minute() -> None:
+    commands = _Commands(30.0)
+    client = CommandClient(commands.run, commands.clock)
+
+    assert client.call("report") == 1
+    commands.now_s += 60.1
+    assert client.call("report") == 2
+
+
+def test_a_verdict_makes_all_reports_new() -> None:
+    commands = _Commands(2.0)
+    client = CommandClient(commands.run, commands.clock)
+
+    client.call("report")
+    client.call("label", verdict="pass")
+    assert client.call("report") == 3
+
+
+def test_other_commands_are_never_reused_and_the_number_of_reports_is_bounded() -> None:
+    commands = _Commands(2.0)
+    client = CommandClient(commands.run, commands.clock)
+
+    assert [client.call("conversations_page"), client.call("conversations_page")] == [1, 2]
+    assert client.call("report", agent="first") == 3
+    for number in range(40):
+        client.call("report", agent=str(number))
+    assert client.call("report", agent="first") == 44
