@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from otel_agentic.cli.help import SharedOption
-from otel_agentic.config import Settings, load_settings
 from otel_agentic.errors import BadInputError, StoreBusyError, UsageError
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
+    from otel_agentic.config import Settings
 
 
 def require_paths(paths: Sequence[str]) -> None:
@@ -277,6 +277,8 @@ def settings_of(config_file: Path | None, db: Path | None = None, **sections: Se
     Raises:
         ConfigError: a setting is invalid.
     """
+    from otel_agentic.config import load_settings  # noqa: PLC0415 — pydantic is not needed for --help
+
     if db is not None:
         sections["store"] = {**sections.get("store", {}), "db": db}
     return load_settings(config_file, **sections)

@@ -27,7 +27,6 @@ from otel_agentic.cli.options import (
     settings_of,
     truth_of,
 )
-from otel_agentic.config import export_folder_of
 from otel_agentic.render.terminal import print_text
 
 if TYPE_CHECKING:
@@ -190,6 +189,8 @@ def say(settings: Settings, *lines: str) -> None:
 
 def warn_of_export(settings: Settings) -> None:
     """Warn at startup if the export folder cannot be written; otherwise this shows only after the first closed hour."""
+    from otel_agentic.config import export_folder_of  # noqa: PLC0415 — not needed for --help
+
     if not settings.retention.export:
         return
     folder = export_folder_of(settings)
