@@ -44,7 +44,6 @@ RULES: Final = (
     Rule(
         package="opentelemetry.sdk",
         rooms=(
-            "collectors.in_process",  # the span reader of collectors.in_process
             "collectors.in_process",
             "otel_agentic.demo",
             "otel_agentic.telemetry",

@@ -13,6 +13,7 @@ from otel_agentic.cli.options import config_option, db_option, settings_of
 from otel_agentic.cli.serve import console_link, run_collector
 from otel_agentic.errors import UsageError
 from otel_agentic.net.server_file import find_live_server
+from otel_agentic.net.tickets import has_secret
 from otel_agentic.render.terminal import print_text
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def console(db: Path | None, admin: str | None, config_file: Path | None, *, no_
     """
     settings = settings_of(config_file, db)
     if (live := find_live_server(settings.store.db)) is not None:
+        if not has_secret(settings.store.db):
+            raise UsageError(f"the collector of {settings.store.db} has no console (admin.console = false)")
         _show(settings, live, browser=not no_browser)
         return
     if not settings.store.db.is_file():
@@ -50,7 +53,15 @@ def console(db: Path | None, admin: str | None, config_file: Path | None, *, no_
 
 
 def serve_console(settings: Settings, *, browser: bool) -> None:
-    """Serve the console of a store that no collector uses, until a signal."""
+    """Serve the console of a store that no collector uses, until a signal.
+
+    To look at a file must neither remove data from it nor send telemetry, although the settings of its collector may do so.
+    """
+    passive = {
+        "emit": settings.emit.model_copy(update={"endpoint": None}),
+        "retention": settings.retention.model_copy(update={"keep": None, "export": False}),
+    }
+    settings = settings.model_copy(update=passive)
     run_collector(settings, (), {}, lambda server: _show(settings, server, browser=browser, ends="; Ctrl-C stops"))
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib.metadata import version
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -26,7 +24,7 @@ from otel_agentic.console.sessions import Session, Sessions
 from otel_agentic.errors import OtelAgenticError, TooLargeError, codes_of
 from otel_agentic.net.tickets import Tickets
 from otel_agentic.render.html.page import environment as report_templates
-from otel_agentic.render.text import csv_cell
+from otel_agentic.render.text import csv_parts
 from otel_agentic.results import to_json
 
 if TYPE_CHECKING:
@@ -315,16 +313,9 @@ def _csv(page: Page) -> Response:
     if page.rows is None:
         return PlainTextResponse("this page has no CSV form; use .json\n", status_code=404)
     headers = {"content-disposition": f'attachment; filename="{page.template}.csv"'}
-    return Response(_csv_text(page.rows), media_type="text/csv", headers=headers, status_code=page.status)
-
-
-def _csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([csv_cell(row.get(name)) for name in names] for row in rows)
-    return text.getvalue()
+    names = list(dict.fromkeys(name for row in page.rows for name in row))
+    text = "".join(csv_parts(names, ([row.get(name) for name in names] for row in page.rows)))
+    return Response(text, media_type="text/csv", headers=headers, status_code=page.status)
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -48,7 +48,6 @@ FILTERS: Final = (
 _FIRST_SECTIONS: Final = ("Summary", "Comparison", "Objectives", "Failures", "Over time", "Coverage")
 _WINDOWS: Final = PERIODS | {"n200": "newest 200"}
 _GROUPINGS: Final = ("version", "agent", "environment", "service", "tag", "case", "tool")
-_K_SEPARATOR: Final = ","
 _NAME: Final = 60
 _MAX_TEXT: Final = 20_000
 _MAX_SPANS: Final = 500
@@ -64,7 +63,7 @@ class Page:
     values: Mapping[str, object]
     payload: Any = None
     rows: Sequence[Mapping[str, Any]] | None = None
-    status: int = field(default=200)
+    status: int = 200
 
 
 #: A function that returns a page.
@@ -83,7 +82,6 @@ def numbers(client: Client, request: PageRequest) -> Page:
 
 def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Page:
     by = request.text("by") or "version"
-    k = request.text("k")
     arguments: dict[str, Any] = {
         "agent": request.text("agent"),
         "by": None if by == "agent" else [by],
@@ -91,7 +89,7 @@ def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Pag
         "criterion": request.text("criterion"),
         "estimator": request.text("estimator"),
         "compare": request.text("compare"),
-        "k": None if k is None else [int(part) for part in k.split(_K_SEPARATOR) if part.strip().isdecimal()] or None,
+        "k": request.numbers("k"),
     }
     report = client.get(Report, "report", **arguments)
     charts = client.get(Charts, "report_pictures", **arguments)
@@ -151,7 +149,13 @@ def conversations(client: Client, request: PageRequest) -> Page:
     rows = [(row, links.conversation(row.environment, row.conversation_id)) for row in result.rows]
     return Page(
         template="conversations",
-        values={"rows": rows, "next_cursor": result.next_cursor, "periods": PERIODS, "active": _active(request)},
+        values={
+            "rows": rows,
+            "next_cursor": result.next_cursor,
+            "periods": PERIODS,
+            "active": _active(request),
+            "review": page_url("/review", order="newest", **request.texts("agent", "since", "disagreements", *FILTERS)),
+        },
         payload=result,
         rows=[to_json(row) for row in result.rows],
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 #: The periods that forms offer, with their names.
 PERIODS: Final = {"": "all time", "1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
 _MAX_VALUE: Final = 2000
+_MINUTE_NS: Final = 60_000_000_000
 
 
 class PageRequest:
@@ -59,9 +60,16 @@ class PageRequest:
             UsageError: it is not a number.
         """
         value = self.text(name)
-        if value is not None and not (value.isascii() and value.isdigit()):
-            raise UsageError(f"{name}: {value!r} is not a whole number")
-        return None if value is None else int(value)
+        return None if value is None else _parse_number(name, value)
+
+    def numbers(self, name: str) -> list[int] | None:
+        """Return whole numbers that commas separate; None if they are missing.
+
+        Raises:
+            UsageError: one of them is not a number.
+        """
+        value = self.text(name)
+        return None if value is None else [_parse_number(name, part.strip()) for part in value.split(",")]
 
     def texts(self, *names: str) -> dict[str, str | None]:
         """Return several parameters by name."""
@@ -70,11 +78,13 @@ class PageRequest:
     def since_ns(self) -> int | None:
         """Return the begin of the period of the parameter `since`, such as 24h; None for all time.
 
+        It is the begin of a minute, so that requests within that minute can reuse a report.
+
         Raises:
             UsageError: it is not a period.
         """
         value = self.text("since")
-        return None if value is None else time.time_ns() - parse_width(value)
+        return None if value is None else (time.time_ns() - parse_width(value)) // _MINUTE_NS * _MINUTE_NS
 
     def url(self, **changes: str | None) -> str:
         """Return the link to this page with changed parameters; None removes one."""
@@ -83,6 +93,12 @@ class PageRequest:
     def twin(self, suffix: str) -> str:
         """Return the link to this page in another format, such as `.json`."""
         return page_url(("/reliability" if self.path == "/" else self.path) + suffix, **self.values)
+
+
+def _parse_number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{name}: {text!r} is not a whole number")
+    return int(text)
 
 
 def page_url(path: str, **parameters: str | None) -> str:

@@ -7,7 +7,8 @@ condition on the outcome are a random sample, by which judges can be calibrated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
 
 from otel_agentic.console.pages import FILTERS, Page
 from otel_agentic.console.requests import PERIODS, PageRequest, page_url
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
     from otel_agentic.results.conversations import ShownConversation
 
 #: The queues that the page offers: a name, and the parameters of its link.
-QUEUES: Final = {
+_QUEUES: Final = {
     "random sample": {"order": "random"},
     "failed": {"order": "newest", "outcome": "fail"},
     "not evaluated": {"order": "newest", "outcome": "not_evaluated"},
     "disagreements": {"order": "newest", "disagreements": "1"},
 }
 _MAX_TURNS: Final = 500
-#: Conditions that select conversations by their result: verdicts on them are no random sample.
-_BIASED: Final = ("outcome", "reason", "tool", "fault", "parameter", "disagreements")
+#: Conditions that may depend on the outcome: the conversations that meet one are no random sample of an agent's.
+_BIASED: Final = {*FILTERS, "disagreements"} - {"agent_version", "environment"}
+#: Parameters that describe the previous verdict.
+_NO_PREVIOUS: Final = {"recorded": None, "undo": None, "undo_environment": None}
 
 
 def review(client: Client, request: PageRequest) -> Page:
@@ -71,10 +74,14 @@ def review(client: Client, request: PageRequest) -> Page:
                 and (row.environment, row.conversation_id, row.turn) == (item.environment, item.conversation_id, None)
             ],
             "is_adjudication": is_adjudication,
-            "is_random": is_random(request),
-            "queues": [(name, page_url("/review", **parameters)) for name, parameters in QUEUES.items()],
-            "skip": None if remaining.next_cursor is None else request.url(cursor=remaining.next_cursor),
-            "here": request.url(recorded=None),
+            "is_random": _is_random(request),
+            "queues": [(name, page_url("/review", **parameters)) for name, parameters in _QUEUES.items()],
+            "skip": None
+            if remaining.next_cursor is None
+            else request.url(**_NO_PREVIOUS, cursor=remaining.next_cursor),
+            "here": request.url(**_NO_PREVIOUS),
+            # An undone item is in the queue again, before the position of the cursor.
+            "start": request.url(**_NO_PREVIOUS, cursor=None),
             "recorded": request.text("recorded"),
             "undo": request.text("undo"),
             "undo_environment": request.text("undo_environment"),
@@ -84,7 +91,7 @@ def review(client: Client, request: PageRequest) -> Page:
     )
 
 
-def is_random(request: PageRequest) -> bool:
+def _is_random(request: PageRequest) -> bool:
     """Return whether the conversations of a queue are a random sample."""
     return (request.text("order") or "random") == "random" and not any(request.text(name) for name in _BIASED)
 
@@ -96,33 +103,33 @@ def record(client: Client, request: PageRequest) -> str:
         OtelAgenticError: the verdict cannot be recorded; see the command `label`.
     """
     verdict = request.text("verdict")
-    conversation_id, environment = request.required("id"), request.environment
-    arguments: dict[str, Any] = {
-        "conversation_id": conversation_id,
-        "environment": environment,
-        "annotator": request.session.annotator,
-        "verdict": None if verdict == "withdraw" else verdict,
-        "retracted": verdict == "withdraw",
-        "note": request.text("note"),
-        "turn": request.number("turn"),
-        "adjudicate": request.text("adjudicate") is not None,
-        "random_sample": request.text("random_sample") is not None,
-    }
-    if arguments["turn"] is not None:
-        arguments["name"] = "answer"
-    key = {"conversation_id": conversation_id, "environment": environment}
+    key = {"conversation_id": request.required("id"), "environment": request.environment}
+    queue = _queue(request)
     details = client.get(ConversationDetails, "conversations_show", **key).conversation
     before = _rate(client, details)
-    result = client.get(RecordedLabel, "label", **arguments)
+    result = client.get(
+        RecordedLabel,
+        "label",
+        **key,
+        annotator=request.session.annotator,
+        verdict=None if verdict == "withdraw" else verdict,
+        retracted=verdict == "withdraw",
+        note=request.text("note"),
+        adjudicate=request.text("adjudicate") is not None,
+        random_sample=queue is not None and _is_random(queue),
+    )
     after = _rate(client, details)
-    back = request.text("back") or ""
     message = _message(result) if before == after else f"{_message(result)} {before} → {after}."
-    if not back.startswith("/review"):
-        return page_url("/conversation", id=conversation_id, environment=environment, recorded=message)
-    path, _, query = back.partition("?")
-    separator = "&" if query else ""
-    undo = {} if result.retracted else {"undo": conversation_id, "undo_environment": environment}
-    return f"{path}?{query}{separator}{page_url('', recorded=message, **undo)[1:]}"
+    if queue is None:
+        return page_url("/conversation", id=result.conversation_id, environment=result.environment, recorded=message)
+    undo = {} if result.retracted else {"undo": result.conversation_id, "undo_environment": result.environment}
+    return queue.url(**_NO_PREVIOUS | {"recorded": message} | undo)
+
+
+def _queue(request: PageRequest) -> PageRequest | None:
+    """Return the queue from which a form was sent; None if it was sent from the page of a conversation."""
+    path, _, query = (request.text("back") or "").partition("?")
+    return PageRequest(path, dict(parse_qsl(query)), request.session) if path == "/review" else None
 
 
 def _rate(client: Client, conversation: ShownConversation) -> str:

@@ -14,6 +14,7 @@ import stat
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,18 +38,18 @@ def secret_of(db: Path) -> bytes:
     """
     file = _secret_file(db)
     try:
-        try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _PRIVATE)
-        except FileExistsError:
-            return _read(file)
-        with os.fdopen(descriptor, "wb") as new_file:
-            secret = secrets.token_bytes(_SECRET_BYTES)
-            new_file.write(secret)
+        if not file.exists():
+            _create(file)
+        return _read(file)
     except OSError as error:
         raise ConfigError(
             f"{file}: {error.strerror}; the secret of the console is stored there (admin.console = false turns it off)"
         ) from error
-    return secret
+
+
+def has_secret(db: Path) -> bool:
+    """Return whether the process that uses a store serves a console."""
+    return _secret_file(db).exists()
 
 
 def remove_secret(db: Path) -> None:
@@ -59,6 +60,19 @@ def remove_secret(db: Path) -> None:
 def _secret_file(db: Path) -> Path:
     path = db.resolve()
     return path.with_name(path.name + _SUFFIX)
+
+
+def _create(file: Path) -> None:
+    """Create the file of a secret, which appears under its name with its content, so that no process reads an empty one."""
+    new_file = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _PRIVATE)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(secrets.token_bytes(_SECRET_BYTES))
+        with suppress(FileExistsError):  # another process was faster; its secret is read
+            os.link(new_file, file)
+    finally:
+        new_file.unlink()
 
 
 def _read(file: Path) -> bytes:

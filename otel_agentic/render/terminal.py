@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any, Final, TypeVar
 
 import click
@@ -17,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from otel_agentic.render.text import compact, csv_cell, escaped, json_text, printable, safe
+from otel_agentic.render.text import compact, csv_parts, escaped, json_text, printable, safe
 from otel_agentic.results import to_json
 
 T = TypeVar("T")
@@ -25,7 +23,6 @@ _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 #: The width of tables in a file or a pipe, wide enough that few columns are omitted.
 _PIPE_WIDTH: Final = 160
 #: The number of CSV rows that are written at once.
-_CSV_ROWS: Final = 1000
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -92,22 +89,8 @@ def print_line(value: Any) -> None:
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV in which no cell is a formula."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_field(column) for column in columns])
-    for number, row in enumerate(rows, 1):
-        writer.writerow([_field(value) for value in row])
-        if number % _CSV_ROWS == 0:
-            click.echo(text.getvalue(), nl=False)
-            text.seek(0)
-            text.truncate()
-    click.echo(text.getvalue(), nl=False)
-
-
-def _field(value: Any) -> Any:
-    """Return a value for a CSV field without carriage returns, at which spreadsheets would begin a new row."""
-    cell = csv_cell(value)
-    return cell.replace("\r", "\ufffd") if isinstance(cell, str) else cell
+    for part in csv_parts(columns, rows):
+        click.echo(part, nl=False)
 
 
 _GAP: Final = 2

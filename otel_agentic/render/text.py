@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 NOTHING: Final = "—"
 #: The criterion of conversations without a case: everything that a case would annotate. It decides nothing.
 WITHOUT_CASE: Final = "annotated"
+_CSV_ROWS: Final = 1000
 #: The characters that Markdown interprets as markup.
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#~])")
 #: The first characters with which a spreadsheet interprets a cell as a formula.
@@ -172,6 +176,26 @@ def markdown(value: Any) -> str:
     'a\\|b \\<i\\>'
     """
     return _MARKDOWN.sub(r"\\\1", " ".join(safe(value).split()))
+
+
+def csv_parts(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield rows as CSV in which no cell is a formula, many rows at a time; the first part has the names of the columns."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_field(column) for column in columns])
+    for number, row in enumerate(rows, 1):
+        writer.writerow([_field(value) for value in row])
+        if number % _CSV_ROWS == 0:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()
+
+
+def _field(value: Any) -> Any:
+    """Return a value for a CSV field without carriage returns, at which spreadsheets would begin a new row."""
+    cell = csv_cell(value)
+    return cell.replace("\r", "\ufffd") if isinstance(cell, str) else cell
 
 
 def csv_cell(value: Any) -> Any:

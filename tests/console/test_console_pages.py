@@ -48,6 +48,18 @@ def test_a_page_is_html_under_a_strict_policy_and_loads_only_own_files(session: 
     assert path == "/numbers" or len(answer.content) < _MAX_PAGE
 
 
+def test_a_list_leads_to_a_review_of_its_conversations(session: httpx.Client) -> None:
+    answer = session.get("/conversations?agent=trip-planner&outcome=fail&order=random&labelled=no&limit=5")
+    (link,) = [target for target in links_of(answer) if target.startswith("/review?")]
+
+    assert link == "/review?order=newest&agent=trip-planner&outcome=fail"
+    assert session.get(link).status_code == 200
+
+
+def test_a_malformed_k_is_an_error(session: httpx.Client) -> None:
+    assert [session.get(f"/?k={k}").status_code for k in ("1,3", "1, 3", "1,x", "1,")] == [200, 200, 400, 400]
+
+
 @pytest.mark.parametrize("path", [*PAGES])
 def test_a_page_is_also_json(session: httpx.Client, path: str) -> None:
     parameters = urlsplit(_CONVERSATION).query if path == "/conversation" else "q=SELECT+42"

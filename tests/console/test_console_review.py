@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from html import unescape
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -106,11 +107,24 @@ def test_verdicts_of_a_random_queue_are_a_random_sample(console: RunningConsole)
     with console.session() as session:
         judge(session, "pass")
         judge(session, "fail", page="/review?order=newest&outcome=fail")
+        judge(session, "pass", page="/review?order=random&text=milan")
+        judge(session, "pass", page="/review?order=random&agent=trip-planner&since=30d")
         rows = session.get(
             "/sql.json", params={"q": "SELECT random_sample FROM annotations ORDER BY annotated_at"}
         ).json()
 
-    assert rows["rows"] == [[True], [False]]
+    assert rows["rows"] == [[True], [False], [False], [True]]
+
+
+def test_the_link_of_a_queue_does_not_grow_and_undo_returns_to_it(console: RunningConsole) -> None:
+    queue = "/review?order=newest&outcome=fail"
+    with console.session() as session:
+        first = judge(session, "pass", page=queue)
+        second = judge(session, "pass", page=str(first.url))
+        assert len(str(second.url)) < len(str(first.url)) + 40
+        (undo,) = re.findall(r'name="back" value="([^"]+)">.*data-key="u"', second.text)
+
+    assert unescape(undo) == queue
 
 
 def test_a_skipped_item_stays_in_the_queue(console: RunningConsole) -> None:

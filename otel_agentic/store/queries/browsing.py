@@ -40,6 +40,9 @@ ORDER BY rank DESC, environment DESC, conversation_id DESC
 LIMIT $limit
 """  # noqa: S608 — constants of our own
 _IN: Final = "(c.environment, c.conversation_id) IN (SELECT (environment, conversation_id) FROM "
+_IN_REVISION: Final = (
+    "(c.environment, c.conversation_id, c.revision) IN (SELECT (environment, conversation_id, revision) FROM "
+)
 #: The condition of each field of a filter; a field without a value adds none.
 _CONDITIONS: Final = {
     "agent_version": "v.agent_version = $agent_version",
@@ -47,10 +50,10 @@ _CONDITIONS: Final = {
     "outcome": "v.outcome = $outcome",
     "reason": "v.reason = $reason",
     "case_id": "v.case_id = $case_id",
-    "tool": f"({_IN} tool_calls WHERE name = $tool) OR {_IN} faults WHERE tool_name = $tool))",
+    "tool": f"({_IN_REVISION} tool_calls WHERE name = $tool) OR {_IN} faults WHERE tool_name = $tool))",
     "fault": f"{_IN} faults WHERE fault = $fault AND (tool_name = $tool OR $tool IS NULL))",
     "parameter": f"{_IN} faults WHERE parameter = $parameter AND (tool_name = $tool OR $tool IS NULL))",
-    "text": f"(contains(lower(c.conversation_id), lower($text)) OR {_IN} turns "
+    "text": f"(contains(lower(c.conversation_id), lower($text)) OR {_IN_REVISION} turns "
     "WHERE contains(lower(query), lower($text)) OR contains(lower(answer), lower($text))))",
     "labelled": f"$labelled = {_IN} verdicts)",
     "not_labelled_by": f"c.closed_by IS NOT NULL AND NOT {_IN} verdicts WHERE annotator = $not_labelled_by)",
