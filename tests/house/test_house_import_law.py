@@ -46,7 +46,7 @@ def test_a_violation_names_file_line_import_and_the_allowed_packages(tmp_path: P
 
     assert str(violation) == snapshot(
         "otel_agentic/store/thief.py:3: imports opentelemetry.sdk.trace.Span; only collectors.in_process, "
-        "collectors.in_process, otel_agentic.demo, otel_agentic.telemetry may import opentelemetry.sdk"
+        "otel_agentic.demo, otel_agentic.telemetry may import opentelemetry.sdk"
     )
 
 
