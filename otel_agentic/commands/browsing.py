@@ -71,12 +71,13 @@ def conversation_spans(
     *,
     conversation_id: str,
     environment: str | None = None,
+    offset: Annotated[int, Field(ge=0)] = 0,
     limit: Annotated[int, Field(ge=1, le=10_000)] = 500,
 ) -> SpanList:
-    """Return the first spans of a conversation in the order of their start, without attributes."""
+    """Return spans of a conversation after the first `offset`, in the order of their start, without attributes."""
     with context.engine.store.read() as con:
         key = only_conversation(con, conversation_id, environment)
-        spans = spans_of(con, key, limit + 1)
+        spans = spans_of(con, key, offset=offset, limit=limit + 1)
     return from_json(SpanList, {"spans": spans[:limit], "is_complete": len(spans) <= limit})
 
 

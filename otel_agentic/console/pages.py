@@ -165,7 +165,8 @@ def conversation(client: Client, request: PageRequest) -> Page:
     """Return a conversation with expected and actual calls, its verdicts, scores and spans."""
     key = {"conversation_id": request.required("id"), "environment": request.environment}
     details = client.get(ConversationDetails, "conversations_show", **key)
-    spans = client.get(SpanList, "conversation_spans", **key, limit=_MAX_SPANS)
+    offset = request.number("spans") or 0
+    spans = client.get(SpanList, "conversation_spans", **key, offset=offset, limit=_MAX_SPANS)
     labels = client.get(AnnotationList, "truth_annotations", conversation_id=key["conversation_id"])
     view = Conversation.of(details, "c", max_turns=_MAX_TURNS)
     return Page(
@@ -175,7 +176,9 @@ def conversation(client: Client, request: PageRequest) -> Page:
             "details": details,
             "annotations": [row for row in labels.annotations if row.environment == view.environment],
             "waterfall": waterfall(spans.spans),
-            "is_complete": spans.is_complete,
+            "spans_before": offset,
+            "earlier_spans": request.url(spans=str(max(0, offset - _MAX_SPANS))) if offset else None,
+            "later_spans": None if spans.is_complete else request.url(spans=str(offset + _MAX_SPANS)),
             "attempts": None if view.case_id is None else page_url("/conversations", case_id=view.case_id),
             "recorded": request.text("recorded"),
         },

@@ -35,7 +35,7 @@ class SpanRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanList:
-    """The first spans of a conversation, and whether it has more."""
+    """Spans of a conversation, and whether no others follow."""
 
     spans: list[SpanRow]
     is_complete: bool

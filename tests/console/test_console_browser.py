@@ -86,6 +86,29 @@ def test_hostile_text_executes_nothing(
         assert [message for message in messages if "404" not in message] == []
 
 
+def test_the_arrow_keys_move_in_the_waterfall(browser: Browser, console: RunningConsole, messages: list[str]) -> None:
+    page = open_console(browser, console, "ana", messages)
+    page.goto(f"{console.url}/conversation?id=lyon-family-1.1.0-3&environment=demo")
+    page.locator("#spans summary").click()
+    levels = [int(row.get_attribute("aria-level") or 0) for row in page.locator("#spans tbody tr").all()]
+    page.keyboard.press("Tab")  # the region that scrolls
+    page.keyboard.press("Tab")
+    positions = []
+    for key in ("End", "ArrowDown", "ArrowLeft", "Home", "ArrowUp", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+        positions.append(
+            page.evaluate("[...document.querySelectorAll('#spans tbody a')].indexOf(document.activeElement)")
+        )
+    last = len(levels) - 1
+    parent = max(position for position in range(last) if levels[position] < levels[last])
+    second = 2 if levels[2] > levels[1] else 1
+
+    assert positions == [last, last, parent, 0, 0, 1, second]
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#spans table')") is None
+    assert messages == []
+
+
 def test_two_annotators_label_with_the_keyboard_alone(
     browser: Browser, tmp_path: Path, demo_file: Path, messages: list[str]
 ) -> None:

@@ -12,11 +12,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from otel_agentic.console.pages import PAGES
+from tests.cli.running import done
+from tests.cli.small import conversation, write_spans
+from tests.console.conftest import RunningConsole, serving
 
 if TYPE_CHECKING:
-    import httpx
+    from pathlib import Path
 
-    from tests.console.conftest import RunningConsole
+    import httpx
 
 #: The parameters that pages about one object need.
 _WITH_OBJECT = {"/conversation", "/span"}
@@ -179,3 +182,22 @@ def test_pages_of_an_empty_store_name_the_next_step(empty: RunningConsole) -> No
         assert "This queue is empty" in text_of(session.get("/review"))
         assert "No conversation is stored yet" in text_of(session.get("/conversations"))
         assert session.get("/tools").status_code == session.get("/cases").status_code == 200
+
+
+def test_every_span_of_a_long_conversation_is_reachable_in_pages_of_bounded_size(tmp_path: Path) -> None:
+    calls = [("search", {"page": page}, f"result {page}") for page in range(1100)]
+    spans = [conversation("long", query="Book", answer="Booked.", calls=calls)]
+    done("ingest", write_spans(tmp_path / "s.jsonl", spans), "--db", tmp_path / "t.duckdb")
+    linked: list[str] = []
+    for running in serving(tmp_path / "t.duckdb"):
+        with running.session() as session:
+            target = "/conversation?id=long"
+            while target:
+                page = session.get(target)
+                assert len(page.content) < 300_000
+                linked += [link for link in links_of(page) if link.startswith("/span?")]
+                target = unescape("".join(re.findall(r'rel="next" href="([^"]+)"', page.text)))
+            beyond = session.get("/conversation?id=long&spans=5000")
+
+    assert len(linked) == len(set(linked)) == 1101
+    assert "The conversation has no span at this position." in text_of(beyond)

@@ -38,6 +38,32 @@ document.addEventListener("keydown", (event) => {
   else target.click();
 });
 
+// The waterfall is one stop of the Tab key; the arrow keys move within it: up, down, to the parent, to the first child.
+const spanLinks = [...document.querySelectorAll("[role=treegrid] tbody a")];
+const levelOf = (link) => Number(link.closest("[role=row]").getAttribute("aria-level"));
+spanLinks.forEach((link, position) => {
+  link.tabIndex = position ? -1 : 0;
+  link.addEventListener("keydown", (event) => {
+    const level = levelOf(link);
+    const parents = spanLinks.slice(0, position).filter((other) => levelOf(other) < level);
+    const next = spanLinks[position + 1];
+    const targets = {
+      ArrowUp: spanLinks[position - 1],
+      ArrowDown: next,
+      ArrowLeft: parents.at(-1),
+      ArrowRight: next && levelOf(next) > level ? next : undefined,
+      Home: spanLinks[0],
+      End: spanLinks.at(-1),
+    };
+    if (!(event.key in targets) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const target = targets[event.key] ?? link;
+    link.tabIndex = -1;
+    target.tabIndex = 0;
+    target.focus();
+  });
+});
+
 const live = document.querySelector("[data-refresh]");
 if (live) {
   setInterval(async () => {

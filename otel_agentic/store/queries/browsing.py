@@ -69,7 +69,7 @@ SEMI JOIN (
     FROM trace_links WHERE environment = $environment AND conversation_id = $id
 ) USING (trace_id)
 ORDER BY start_time, trace_id, span_id
-LIMIT $limit
+LIMIT $limit OFFSET $offset
 """
 _SPAN: Final = """
 SELECT
@@ -134,9 +134,9 @@ def conversation_page(
     return rows(con, sql, {name: value for name, value in parameters.items() if f"${name}" in sql})
 
 
-def spans_of(con: DuckDBPyConnection, key: Key, limit: int) -> list[Row]:
-    """Return the first spans of a conversation's traces, in the order of their start, without attributes."""
-    return rows(con, _SPANS, {"environment": key[0], "id": key[1], "limit": limit})
+def spans_of(con: DuckDBPyConnection, key: Key, *, offset: int, limit: int) -> list[Row]:
+    """Return spans of a conversation's traces after the first `offset`, in the order of their start, without attributes."""
+    return rows(con, _SPANS, {"environment": key[0], "id": key[1], "offset": offset, "limit": limit})
 
 
 def span_of(con: DuckDBPyConnection, trace_id: str, span_id: str) -> Row | None:
