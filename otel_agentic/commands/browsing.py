@@ -24,6 +24,7 @@ from otel_agentic.store.queries.conversations import only_conversation
 from otel_agentic.store.table import Row, Selection
 
 _MAX_PAGE: Final = 1000
+_MAX_OFFSET: Final = 2**62
 
 
 @command("conversations_page", role="query")
@@ -71,7 +72,7 @@ def conversation_spans(
     *,
     conversation_id: str,
     environment: str | None = None,
-    offset: Annotated[int, Field(ge=0)] = 0,
+    offset: Annotated[int, Field(ge=0, le=_MAX_OFFSET)] = 0,
     limit: Annotated[int, Field(ge=1, le=10_000)] = 500,
 ) -> SpanList:
     """Return spans of a conversation after the first `offset`, in the order of their start, without attributes."""

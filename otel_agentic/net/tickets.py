@@ -14,7 +14,6 @@ import stat
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -66,13 +65,9 @@ def _create(file: Path) -> None:
     """Create the file of a secret, which appears under its name with its content, so that no process reads an empty one."""
     new_file = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     descriptor = os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _PRIVATE)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(secrets.token_bytes(_SECRET_BYTES))
-        with suppress(FileExistsError):  # another process was faster; its secret is read
-            os.link(new_file, file)
-    finally:
-        new_file.unlink()
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(secrets.token_bytes(_SECRET_BYTES))
+    new_file.replace(file)
 
 
 def _read(file: Path) -> bytes:

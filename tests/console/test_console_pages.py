@@ -198,6 +198,7 @@ def test_every_span_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
                 linked += [link for link in links_of(page) if link.startswith("/span?")]
                 target = unescape("".join(re.findall(r'rel="next" href="([^"]+)"', page.text)))
             beyond = session.get("/conversation?id=long&spans=5000")
+            assert session.get(f"/conversation?id=long&spans={10**30}").status_code == 400
 
     assert len(linked) == len(set(linked)) == 1101
     assert "The conversation has no span at this position." in text_of(beyond)
