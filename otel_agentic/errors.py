@@ -8,6 +8,7 @@ OtelAgenticError
 │   ├── DecodeError          OTLP bytes or a file line that cannot be read
 │   ├── TooLargeError        larger than a limit allows
 │   ├── CaseError            ground truth that breaks its own rules
+│   ├── ConflictError        another change came first
 │   └── QueryError           SQL that is refused or fails
 ├── StoreError               the DuckDB file cannot be used
 │   ├── StoreBusyError       another process holds it
@@ -55,6 +56,10 @@ class CaseError(BadInputError):
     """Ground truth that violates the case format; the message contains file, line and field."""
 
 
+class ConflictError(BadInputError):
+    """A change of something that has been changed since it was read."""
+
+
 class QueryError(BadInputError):
     """SQL that is not one read-only statement, or that failed while running."""
 
@@ -100,6 +105,7 @@ class ErrorCodes:
 ERROR_CODES: Final[tuple[tuple[type[Exception], ErrorCodes], ...]] = (
     (GateFailedError, ErrorCodes(exit=1, http=422, grpc="FAILED_PRECONDITION")),
     (TooLargeError, ErrorCodes(exit=3, http=413, grpc="RESOURCE_EXHAUSTED")),
+    (ConflictError, ErrorCodes(exit=3, http=409, grpc="ABORTED")),
     (BadInputError, ErrorCodes(exit=3, http=400, grpc="INVALID_ARGUMENT")),
     (StoreError, ErrorCodes(exit=4, http=503, grpc="UNAVAILABLE")),
     (OverloadedError, ErrorCodes(exit=4, http=503, grpc="UNAVAILABLE")),

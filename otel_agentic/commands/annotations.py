@@ -32,7 +32,7 @@ from otel_agentic.store.annotations import (
 )
 from otel_agentic.store.conversations import shared_id_message
 from otel_agentic.store.judges import ConversationLocation, locations_of
-from otel_agentic.store.queries.scores import stored_scores
+from otel_agentic.store.queries.scores import comparable_scores, stored_scores
 from otel_agentic.store.table import Key
 from otel_agentic.truth.annotations import (
     ANSWER,
@@ -310,14 +310,15 @@ def _rescore(
     if target.name != CORRECT or target.turn_index is not None:
         return False, None
     runner = context.engine.runner
-    runner.remember([], [])  # reads the truth again
+    runner.forget_truth()
     if not location.closed:
         return False, "the conversation is still open; its score will take the verdict into account"
     truth = runner.truth()
+    # The ground truth may have changed since: the conversation is scored by the current one.
     with context.engine.store.read() as con:
-        is_scored = key in stored_scores(con, truth.evaluation.evaluation_id, [key], current=True)
+        is_scored = key in comparable_scores(con, truth.evaluation, [key])
     if not is_scored:
-        return False, f"the conversation has no score under the current judge, settings and cases; {_EVALUATE}"
+        return False, f"the conversation has no score under the current judge and settings; {_EVALUATE}"
     runner.evaluate(truth, EvaluationRequest(keys=[key]), context.on_scored)
     return True, None
 

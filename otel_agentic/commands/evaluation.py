@@ -27,6 +27,7 @@ from otel_agentic.evaluators.registry import Chosen, metric_named
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.sanity import check_judge
 from otel_agentic.reports.calibration import calibrate_judge
+from otel_agentic.reports.corrections import kept_corrections
 from otel_agentic.reports.judge_drift import freeze_anchors, measure_drift
 from otel_agentic.reports.suites import of_suite, require_suite
 from otel_agentic.results.evaluation import (
@@ -191,7 +192,11 @@ def evaluate(context: Context, *, request: EvaluateArguments) -> dict[str, Any]:
         "known_failures": summary.known_failures,
         "compared": summary.compared,
         "disagreements": summary.disagreements,
-        "warnings": [*sorted(summary.warnings), *unknown_labels(context.engine.store, labels)],
+        "warnings": [
+            *sorted(summary.warnings),
+            *unknown_labels(context.engine.store, labels),
+            *kept_corrections(context.engine.store, cases),
+        ],
         "judge": judge_json(context.engine.runner, summary.tally, [*selected.keys, *selected.lacking]),
         "evaluators": {
             **summary.metrics.to_json(metric_selection.metrics),

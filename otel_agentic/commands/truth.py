@@ -11,19 +11,40 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.evaluation.scope import TruthFile, check_labels, unknown_labels
 from otel_agentic.reports.conversations import iso
+from otel_agentic.reports.corrections import correct_case, kept_corrections, propose_case
 from otel_agentic.reports.promotion import PromotionRequest, clusters_of, promote
 from otel_agentic.results import JsonObject
-from otel_agentic.results.conversations import DatasetChange, NotPromoted, Promotion, QueryCluster, TruthImport
+from otel_agentic.results.conversations import (
+    CaseHistory,
+    CaseProposal,
+    CaseVersion,
+    DatasetChange,
+    NotPromoted,
+    OutcomeChange,
+    Promotion,
+    QueryCluster,
+    SavedCase,
+    TruthImport,
+)
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import candidates
 from otel_agentic.store.table import Selection
-from otel_agentic.store.truth import current_datasets, list_cases, list_datasets, list_matches, load_cases
+from otel_agentic.store.truth import (
+    case_versions,
+    current_datasets,
+    datasets_of,
+    list_cases,
+    list_datasets,
+    list_matches,
+    load_cases,
+)
 from otel_agentic.truth import Case
 from otel_agentic.truth.formats.base import record_of
 from otel_agentic.truth.promote import DEFAULT_DATASET
 
 Limit = Annotated[int, Field(ge=1)]
 Only = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]
+_LIST_CASES: Final = "`otel-agentic truth list` lists the cases"
 #: The fields that come first in a draft, because they help a person to edit it.
 _FIRST: Final = ("case_id", "dataset", "reviewed", "notes", "promoted_from", "tags", "agent")
 
@@ -59,7 +80,10 @@ def truth_import(
         cases=len(rows),
         labels=len(context.engine.runner.truth().labels),
         datasets=datasets,
-        warnings=list(unknown_labels(context.engine.store, label_files)),
+        warnings=[
+            *unknown_labels(context.engine.store, label_files),
+            *kept_corrections(context.engine.store, case_files),
+        ],
     )
 
 
@@ -69,6 +93,95 @@ def truth_list(context: Context) -> Any:
     with context.engine.store.read() as con:
         versions = current_datasets(con)
         return to_json_value([{**row, "dataset_version": versions[row["dataset"]]} for row in list_cases(con)])
+
+
+@command("truth_case", role="query")
+def truth_case(context: Context, *, case_id: str, dataset: str | None = None) -> CaseHistory:
+    """Return the versions of a case.
+
+    Raises:
+        BadInputError: no dataset has the case, or several have it and none is chosen.
+    """
+    with context.engine.store.read() as con:
+        datasets = datasets_of(con, case_id)
+        if dataset is None and len(datasets) == 1:
+            (dataset,) = datasets
+        if dataset is None or dataset not in datasets:
+            known = f"datasets with a case of this id: {', '.join(map(repr, datasets))}" if datasets else _LIST_CASES
+            raise BadInputError(f"case {case_id!r} of dataset {dataset!r} is not in the store; {known}")
+        versions = case_versions(con, dataset, case_id)
+    return CaseHistory(
+        dataset=dataset,
+        case_id=case_id,
+        versions=[
+            CaseVersion(
+                version=row.version,
+                current=row.current,
+                author=row.author,
+                source=row.source,
+                saved_at=str(to_json_value(row.imported_at)),
+                attempts=row.attempts,
+                n=row.n,
+                c=row.c,
+                record=record_of(Case.model_validate_json(row.definition)),
+            )
+            for row in versions
+        ],
+    )
+
+
+@command("truth_propose", role="query")
+def truth_propose(context: Context, *, conversation_id: str, environment: str | None = None) -> CaseProposal:
+    """Return a case by which a conversation would pass. Nothing is stored: a person checks it and saves it.
+
+    Raises:
+        BadInputError: the conversation is not in the store, or it can have no case.
+    """
+    return propose_case(context.engine, conversation_id, environment)
+
+
+@command("truth_save", role="review")
+def truth_save(
+    context: Context,
+    *,
+    record: Annotated[str, Field(max_length=1024 * 1024)],
+    author: Annotated[str, Field(min_length=1, max_length=100)],
+    base_version: str | None = None,
+) -> SavedCase:
+    """Save a case, JSON text, as its current version and evaluate the conversations that it concerns.
+
+    Args:
+        context: the store and its resources.
+        record: the whole case in the native format.
+        author: the person who saves it.
+        base_version: the version that was changed; None for a new case.
+
+    Raises:
+        CaseError: the case is invalid.
+        ConflictError: another version is current now.
+    """
+    correction = correct_case(
+        context.engine, record, base_version=base_version, author=author, on_scored=context.on_scored
+    )
+    return SavedCase(
+        dataset=correction.case.dataset,
+        case_id=correction.case.case_id,
+        version=correction.case.version,
+        evaluated=len(correction.after),
+        changed=[
+            OutcomeChange(
+                environment=after.environment,
+                conversation_id=after.conversation_id,
+                agent=after.agent,
+                agent_version=after.agent_version,
+                before=before,
+                after=after.outcome,
+            )
+            for key, after in correction.after.items()
+            if (before := correction.before[key].outcome) != after.outcome
+        ],
+        not_matched=correction.not_matched,
+    )
 
 
 @command("truth_datasets", role="query")

@@ -17,6 +17,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from otel_agentic.commands.client import Client, present
+from otel_agentic.console.cases import case, cases, save_case
 from otel_agentic.console.pages import PAGES, Page, PageFunction
 from otel_agentic.console.requests import PageRequest, page_url
 from otel_agentic.console.review import record, review
@@ -47,7 +48,7 @@ _HEADERS: Final = {
     "cache-control": "no-store",
 }
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "style.css": "text/css"}
-_MAX_FORM_BYTES: Final = 64 * 1024
+_MAX_FORM_BYTES: Final = 256 * 1024
 _MAX_NAME: Final = 100
 #: Pages in the navigation: path and name.
 _NAVIGATION: Final = (
@@ -59,9 +60,14 @@ _NAVIGATION: Final = (
     ("/sql", "SQL"),
     ("/collector", "Collector"),
 )
-_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/review": review}
+_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/cases": cases, "/case": case, "/review": review}
+#: A function that records what a form contains: it returns the link to continue with, or a page with a problem.
+FormFunction = Callable[["Client", PageRequest], Page | str]
+_FORMS: Final[Mapping[str, FormFunction]] = {"/label": record, "/case": save_case}
 #: Commands whose results are reused for a time in proportion to their duration.
 _REPORTS: Final = frozenset({"report", "report_pictures", "truth_clusters"})
+#: Commands that change the results of reports.
+_WRITES: Final = frozenset({"label", "truth_save"})
 _REUSE: Final = 5.0
 _MAX_REUSE_S: Final = 60.0
 _MAX_REPORTS: Final = 32
@@ -73,7 +79,7 @@ class CommandClient(Client):
     """A client of a function that runs commands in this process. Thread-safe.
 
     Reports of a large store take seconds. A report that took t seconds is reused for 5 t, at most a minute, unless this
-    client recorded a verdict in the meantime; so those of a small store are always new.
+    client recorded a verdict or a case in the meantime; so those of a small store are always new.
     """
 
     def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
@@ -87,7 +93,7 @@ class CommandClient(Client):
         arguments = present(arguments)
         if name not in _REPORTS:
             result = self._run(name, arguments)
-            if name == "label":
+            if name in _WRITES:
                 self._reports = {}
             return result
         key = orjson.dumps([name, arguments], option=orjson.OPT_SORT_KEYS)
@@ -139,7 +145,7 @@ class Console:
         return [
             Route("/", self._page(_PAGES["/reliability"], "/")),
             *pages,
-            Route("/label", self._guarded(self._label), methods=["POST"]),
+            *(Route(path, self._form(path, function), methods=["POST"]) for path, function in _FORMS.items()),
             Route("/login", self._guarded(self._login, is_open=True), methods=["GET", "POST"]),
             Route("/logout", self._guarded(self._logout), methods=["POST"]),
             Route("/static/{name}", _static, methods=["GET"]),
@@ -247,17 +253,22 @@ class Console:
         response.delete_cookie(_cookie_name(request), path="/")
         return response
 
-    async def _label(self, request: Request, session: Session) -> Response:
-        if not session.may_write:
-            return _message(
-                "Not allowed",
-                "This session may only read: log in with a token of admin.review_token or admin.token.",
-                status=403,
-            )
-        page_request = PageRequest("/label", await _form(request), session)
-        with self._pool.slot():
-            target = await self._pool.call(record, self._client, page_request)
-        return RedirectResponse(target, status_code=303)
+    def _form(self, path: str, function: FormFunction) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request, session: Session) -> Response:
+            if not session.may_write:
+                return _message(
+                    "Not allowed",
+                    "This session may only read: log in with a token of admin.review_token or admin.token.",
+                    status=403,
+                )
+            page_request = PageRequest(path, await _form(request), session)
+            with self._pool.slot():
+                result = await self._pool.call(function, self._client, page_request)
+                if isinstance(result, str):
+                    return RedirectResponse(result, status_code=303)
+                return await self._pool.call(_html, result, page_request)
+
+        return self._guarded(answer)
 
 
 _NO_SESSION: Final = Session(annotator="", role="query", began_s=0.0)

@@ -25,7 +25,7 @@ from otel_agentic.results import to_json
 from otel_agentic.results.annotations import AnnotationList
 from otel_agentic.results.browsing import ConversationPage, SpanDetails, SpanList
 from otel_agentic.results.charts import Charts
-from otel_agentic.results.conversations import ConversationDetails, QueryCluster
+from otel_agentic.results.conversations import ConversationDetails
 from otel_agentic.results.failures import FailingTool
 from otel_agentic.results.reports import Report
 
@@ -52,7 +52,6 @@ _NAME: Final = 60
 _MAX_TEXT: Final = 20_000
 _MAX_SPANS: Final = 500
 _MAX_TURNS: Final = 500
-_MAX_CASES: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Pag
             "by": by,
         },
         payload=report,
-        rows=[_flat(to_json(group)) for group in report.groups],
+        rows=[flat(to_json(group)) for group in report.groups],
     )
 
 
@@ -128,7 +127,7 @@ def tools(client: Client, request: PageRequest) -> Page:
             "periods": PERIODS,
         },
         payload=failing,
-        rows=[_flat(to_json(row)) for row in failing],
+        rows=[flat(to_json(row)) for row in failing],
     )
 
 
@@ -179,11 +178,22 @@ def conversation(client: Client, request: PageRequest) -> Page:
             "spans_before": offset,
             "earlier_spans": request.url(spans=str(max(0, offset - _MAX_SPANS))) if offset else None,
             "later_spans": None if spans.is_complete else request.url(spans=str(offset + _MAX_SPANS)),
+            "case": _case_link(details),
+            "accept": page_url("/case", id=view.conversation_id, environment=view.environment)
+            if view.outcome != "pass" and details.conversation.closed_by is not None
+            else None,
             "attempts": None if view.case_id is None else page_url("/conversations", case_id=view.case_id),
             "recorded": request.text("recorded"),
         },
         payload=details,
     )
+
+
+def _case_link(details: ConversationDetails) -> str | None:
+    score = details.score
+    if score is None or score.case_id is None:
+        return None
+    return page_url("/case", case_id=score.case_id, dataset=score.dataset)
 
 
 def span(client: Client, request: PageRequest) -> Page:
@@ -201,30 +211,6 @@ def span(client: Client, request: PageRequest) -> Page:
     ]
     tables = [(title, [(name, _text(value)) for name, value in sorted(items.items())]) for title, items in parts]
     return Page(template="span", values={"span": details, "tables": tables}, payload=details)
-
-
-def cases(client: Client, request: PageRequest) -> Page:
-    """Return the cases with their attempts, and the queries that no case matches."""
-    selection = {"agent": request.text("agent"), "since_ns": request.since_ns()}
-    report = client.get(Report, "report", **selection, by=["case"], metrics=[])
-    clusters = client.get(list[QueryCluster], "truth_clusters", **selection)
-    links = ConsoleLinks(request.text("since"))
-    groups = sorted(
-        (group for group in report.groups if group.case), key=lambda group: (group.c - group.n, group.case or "")
-    )
-    return Page(
-        template="cases",
-        values={
-            "groups": [(group, links.failed(group)) for group in groups[:_MAX_CASES]],
-            "groups_left_out": max(0, len(groups) - _MAX_CASES),
-            "clusters": [
-                (cluster, links.conversation(cluster.environment, cluster.example_conversation)) for cluster in clusters
-            ],
-            "periods": PERIODS,
-        },
-        payload={"cases": groups, "unmatched": clusters},
-        rows=[_flat(to_json(group)) for group in groups],
-    )
 
 
 def sql(client: Client, request: PageRequest) -> Page:
@@ -267,7 +253,6 @@ PAGES: Final[Mapping[str, PageFunction]] = {
     "/conversations": conversations,
     "/conversation": conversation,
     "/span": span,
-    "/cases": cases,
     "/sql": sql,
     "/collector": collector,
 }
@@ -292,12 +277,12 @@ def _active(request: PageRequest) -> list[tuple[str, str, str]]:
     ]
 
 
-def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
+def flat(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object without nested values, as a row of CSV; single nested objects are joined by dots."""
-    flat: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, item in value.items():
         if isinstance(item, Mapping):
-            flat |= {f"{name}.{inner}": nested for inner, nested in _flat(item).items()}
+            fields |= {f"{name}.{inner}": nested for inner, nested in flat(item).items()}
         elif not isinstance(item, list):
-            flat[name] = item
-    return flat
+            fields[name] = item
+    return fields

@@ -31,15 +31,15 @@ class PageRequest:
         self.values = {name: value.strip() for name, value in values.items() if value.strip()}
         self.session = session
 
-    def text(self, name: str) -> str | None:
-        """Return a parameter; None if it is missing or empty.
+    def text(self, name: str, limit: int = _MAX_VALUE) -> str | None:
+        """Return a parameter of at most `limit` characters; None if it is missing or empty.
 
         Raises:
             UsageError: it is too long.
         """
         value = self.values.get(name)
-        if value is not None and len(value) > _MAX_VALUE:
-            raise UsageError(f"{name}: at most {_MAX_VALUE} characters")
+        if value is not None and len(value) > limit:
+            raise UsageError(f"{name}: at most {limit} characters")
         return value
 
     def required(self, name: str) -> str:

@@ -7,7 +7,7 @@ condition on the outcome are a random sample, by which judges can be calibrated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from otel_agentic.console.pages import FILTERS, Page
@@ -19,11 +19,10 @@ from otel_agentic.render.text import interval
 from otel_agentic.results.annotations import AnnotationList, RecordedLabel
 from otel_agentic.results.browsing import ConversationPage
 from otel_agentic.results.conversations import ConversationDetails
-from otel_agentic.results.reports import Report
+from otel_agentic.results.reports import Report, ReportGroup
 
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
-    from otel_agentic.results.conversations import ShownConversation
 
 #: The queues that the page offers: a name, and the parameters of its link.
 _QUEUES: Final = {
@@ -33,6 +32,9 @@ _QUEUES: Final = {
     "disagreements": {"order": "newest", "disagreements": "1"},
 }
 _MAX_TURNS: Final = 500
+NO_RATE: Final = "no evaluated conversation"
+#: A rate with its interval as text, by agent and version.
+Rates: TypeAlias = dict[tuple[str | None, str | None], str]
 #: Conditions that may depend on the outcome: the conversations that meet one are no random sample of an agent's.
 _BIASED: Final = {*FILTERS, "disagreements"} - {"agent_version", "environment"}
 #: Parameters that describe the previous verdict.
@@ -106,7 +108,8 @@ def record(client: Client, request: PageRequest) -> str:
     key = {"conversation_id": request.required("id"), "environment": request.environment}
     queue = _queue(request)
     details = client.get(ConversationDetails, "conversations_show", **key).conversation
-    before = _rate(client, details)
+    group = (details.agent_name, details.agent_version)
+    before = rates(client, details.agent_name).get(group, NO_RATE)
     result = client.get(
         RecordedLabel,
         "label",
@@ -118,7 +121,7 @@ def record(client: Client, request: PageRequest) -> str:
         adjudicate=request.text("adjudicate") is not None,
         random_sample=queue is not None and _is_random(queue),
     )
-    after = _rate(client, details)
+    after = rates(client, details.agent_name).get(group, NO_RATE)
     message = _message(result) if before == after else f"{_message(result)} {before} → {after}."
     if queue is None:
         return page_url("/conversation", id=result.conversation_id, environment=result.environment, recorded=message)
@@ -132,16 +135,17 @@ def _queue(request: PageRequest) -> PageRequest | None:
     return PageRequest(path, dict(parse_qsl(query)), request.session) if path == "/review" else None
 
 
-def _rate(client: Client, conversation: ShownConversation) -> str:
-    """Return pass^k of the conversation's agent and version with its interval; without an evaluated conversation, no value."""
-    report = client.get(Report, "report", agent=conversation.agent_name, by=["version"], metrics=[])
-    for group in report.groups:
-        if (group.agent, group.agent_version) == (conversation.agent_name, conversation.agent_version):
-            k = high_k(group)
-            rate = interval(rates_by_k(shown_estimates(group), "pass_pow_k")[k])
-            name = " ".join(part for part in (group.agent, group.agent_version) if part)
-            return f"pass^{k} of {name}: {rate}, {group.c} of {group.n} correct"
-    return "no evaluated conversation"
+def rates(client: Client, agent: str | None) -> Rates:
+    """Return pass^k with its interval of each evaluated version of an agent, of all agents for None."""
+    report = client.get(Report, "report", agent=agent, by=["version"], metrics=[])
+    return {(group.agent, group.agent_version): _rate(group) for group in report.groups}
+
+
+def _rate(group: ReportGroup) -> str:
+    k = high_k(group)
+    rate = interval(rates_by_k(shown_estimates(group), "pass_pow_k")[k])
+    name = " ".join(part for part in (group.agent, group.agent_version) if part)
+    return f"pass^{k} of {name}: {rate}, {group.c} of {group.n} correct"
 
 
 def _message(result: RecordedLabel) -> str:

@@ -224,10 +224,14 @@ class EvaluationRunner:
         try:
             return self.store.write(write)
         finally:
-            self._truth = None
+            self.forget_truth()
+
+    def forget_truth(self) -> None:
+        """Read the ground truth again when it is needed: cases, labels or verdicts in the store changed."""
+        self._truth = None
 
     def truth(self) -> Truth:
-        """Return the active ground truth; it is cached until the next `remember`.
+        """Return the active ground truth; it is cached until the next `remember` or `forget_truth`.
 
         Raises:
             PluginError: the judge is not installed or does not load.

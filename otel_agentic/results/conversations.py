@@ -300,6 +300,70 @@ class ConversationDetails:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaseVersion:
+    """A version of a case, and the newest scores by it: of its attempts, `n` were evaluated and `c` are correct."""
+
+    version: str
+    current: bool
+    #: The person who saved it; None for a version from the file `source`.
+    author: str | None
+    source: str
+    saved_at: str
+    attempts: int
+    n: int
+    c: int
+    record: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseHistory:
+    """The versions of a case, the current one first, then the newest first."""
+
+    dataset: str
+    case_id: str
+    versions: list[CaseVersion]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseProposal:
+    """A case by which a conversation would pass: the corrected case of the conversation, or a new one.
+
+    `base_version` is the version to which it is a correction; None for a new case.
+    """
+
+    record: JsonObject
+    base_version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeChange:
+    """A conversation whose outcome a saved case changed; an outcome is None before the first evaluation."""
+
+    environment: str
+    conversation_id: str
+    agent: str | None
+    agent_version: str | None
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedCase:
+    """A case that was saved, and its effect.
+
+    `evaluated` counts the conversations that were evaluated again; `not_matched` those without a case that were too many to be
+    matched with it.
+    """
+
+    dataset: str
+    case_id: str
+    version: str
+    evaluated: int
+    changed: list[OutcomeChange]
+    not_matched: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetChange:
     """A dataset after an import; its version is None if it no longer has cases."""
 

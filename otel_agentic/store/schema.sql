@@ -167,7 +167,8 @@ CREATE TABLE cases (
     definition JSON NOT NULL, -- the whole case
     source VARCHAR NOT NULL, -- file that it came from
     imported_at TIMESTAMP_NS NOT NULL, -- when it was imported
-    reviewed BOOLEAN -- false for a draft promoted from production that has not been reviewed
+    reviewed BOOLEAN, -- false for a draft promoted from production that has not been reviewed
+    author VARCHAR -- person who saved the version; null for a version from a file
 );
 
 -- One row is an annotated turn of a case.

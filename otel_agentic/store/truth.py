@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.table import BOUNDS, Raw, Row, Selection, Table, bounds, fields_of, parse_json, rows, rows_with
+from otel_agentic.store.table import (
+    BOUNDS,
+    Key,
+    Raw,
+    Row,
+    Selection,
+    Table,
+    bounds,
+    fields_of,
+    key_columns,
+    parse_json,
+    rows,
+    rows_with,
+)
 from otel_agentic.truth.model import Case, ToolExpectation
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from duckdb import DuckDBPyConnection
 
 
@@ -107,30 +123,143 @@ _REVIVE: Final = """
 UPDATE cases c SET current = true, source = $source FROM requested w
 WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.version = w.version
 """
+#: Cases of a file of which a person has saved a newer version than the file contains.
+_CORRECTED: Final = """
+SELECT c.dataset, c.case_id FROM cases c SEMI JOIN requested w USING (dataset, case_id)
+WHERE c.current AND c.author IS NOT NULL AND EXISTS (
+    SELECT 1 FROM cases k JOIN requested r USING (dataset, case_id, version)
+    WHERE k.dataset = c.dataset AND k.case_id = c.case_id AND k.version <> c.version
+)
+"""
+_SAVE_AS: Final = """
+UPDATE cases SET current = version = $version, author = CASE WHEN version = $version THEN $author ELSE author END
+WHERE dataset = $dataset AND case_id = $case_id
+"""
+_CASE_VERSIONS: Final = f"""
+SELECT
+    k.version, k.current, k.definition, k.source, k.author, k.imported_at,
+    count(s.outcome) AS attempts, count(*) FILTER (s.outcome IN ('pass', 'fail')) AS n, count(*) FILTER (s.outcome = 'pass') AS c
+FROM cases k
+LEFT JOIN (
+    -- The newest score by each version, which a score by a later version may have superseded.
+    SELECT s.* FROM conversation_scores s
+    SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND s.dataset = $dataset AND s.case_id = $case_id
+    QUALIFY row_number() OVER (PARTITION BY environment, conversation_id, s.case_version ORDER BY s.scored_at DESC) = 1
+) s ON s.case_version = k.version
+WHERE k.dataset = $dataset AND k.case_id = $case_id
+GROUP BY ALL
+ORDER BY k.current DESC, k.imported_at DESC, k.version
+"""  # noqa: S608 — a constant of our own
+_ATTEMPTS: Final = f"""
+SELECT c.environment, c.conversation_id
+FROM conversations c JOIN conversation_scores s USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{IN_EVALUATION} AND NOT s.superseded
+    AND s.dataset = $dataset AND s.case_id = $case_id
+ORDER BY c.window_time, c.environment, c.conversation_id
+"""  # noqa: S608 — a constant of our own
+_OUTCOMES: Final = f"""
+SELECT c.environment, c.conversation_id, c.agent, c.agent_version, s.outcome
+FROM conversations c SEMI JOIN requested USING (environment, conversation_id)
+LEFT JOIN conversation_scores s ON s.environment = c.environment AND s.conversation_id = c.conversation_id
+    AND s.revision = c.revision AND s.{IN_EVALUATION} AND NOT s.superseded
+WHERE NOT c.superseded
+"""  # noqa: S608 — the same
+_DATASETS_OF: Final = "SELECT DISTINCT dataset FROM cases WHERE case_id = $case_id ORDER BY dataset"
 _CURRENT_CASES: Final = "SELECT definition FROM cases WHERE current ORDER BY dataset, case_id"
 
 
 def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> int:
     """Make the cases of one file current; return how many versions are new. Older versions are kept as retired.
 
-    The resulting content of each dataset is recorded as a dataset version.
+    A case that a person corrected stays corrected until the file contains a version of it that is new. The resulting
+    content of each dataset is recorded as a dataset version.
     """
-    identity = fields_of(cases, *_CASE)
+    rows_with(con, fields_of(cases, *_CASE), _DROP, {"source": source}, fetch=False)
+    corrected = corrected_cases(con, cases)
+    identity = fields_of([case for case in cases if case.key not in corrected], *_CASE)
     stored_versions = {tuple(row) for row in con.execute(_VERSIONS).fetchall()}
     new_cases = [case for case in cases if (case.dataset, case.case_id, case.version) not in stored_versions]
     rows_with(con, identity, _RETIRE, fetch=False)
-    rows_with(con, identity, _DROP, {"source": source}, fetch=False)
     rows_with(con, identity, _REVIVE, {"source": source}, fetch=False)
-    _insert_cases(con, new_cases, source, now_ns)
-    _insert_turns(con, new_cases)
-    _insert_calls(con, new_cases)
+    _insert(con, new_cases, source, now_ns)
     record_datasets(con, source, now_ns)
     return len(new_cases)
+
+
+def corrected_cases(con: DuckDBPyConnection, cases: Sequence[Case]) -> set[tuple[str, str]]:
+    """Return the identities of the cases of which a person has saved another version than this one, which is stored."""
+    return {(dataset, case_id) for dataset, case_id in rows_with(con, fields_of(cases, *_CASE), _CORRECTED)}
+
+
+def save_case(con: DuckDBPyConnection, case: Case, author: str, now_ns: int) -> None:
+    """Make a version of one case current that a person wrote. The case remains one of its file, if it has one."""
+    versions = {row.version: row for row in case_versions(con, case.dataset, case.case_id)}
+    current = next((row for row in versions.values() if row.current), None)
+    source = author if current is None else current.source
+    if case.version not in versions:
+        _insert(con, [case], source, now_ns)
+    con.execute(_SAVE_AS, {"dataset": case.dataset, "case_id": case.case_id, "version": case.version, "author": author})
+    record_datasets(con, source, now_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVersion:
+    """A version of a case, with the newest scores by it of its attempts: `n` of them evaluated, `c` correct.
+
+    `definition` is JSON text. `author` is the person who saved it, None for a version from the file `source`.
+    """
+
+    version: str
+    current: bool
+    definition: str
+    source: str
+    author: str | None
+    imported_at: datetime
+    attempts: int
+    n: int
+    c: int
+
+
+def case_versions(con: DuckDBPyConnection, dataset: str, case_id: str) -> list[StoredVersion]:
+    """Return the versions of a case, the current one first, then by time, newest first."""
+    return [StoredVersion(**row) for row in rows(con, _CASE_VERSIONS, {"dataset": dataset, "case_id": case_id})]
+
+
+def attempts_of(con: DuckDBPyConnection, dataset: str, case_id: str) -> list[Key]:
+    """Return the closed conversations that were last scored by a case, oldest first."""
+    return con.execute(_ATTEMPTS, {"dataset": dataset, "case_id": case_id}).fetchall()
+
+
+class AttemptOutcome(NamedTuple):
+    """The current outcome of a conversation, None before it was evaluated."""
+
+    environment: str
+    conversation_id: str
+    agent: str | None
+    agent_version: str | None
+    outcome: str | None
+
+
+def outcomes_of_attempts(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, AttemptOutcome]:
+    """Return the current outcomes of some conversations."""
+    return {(row[0], row[1]): AttemptOutcome(*row) for row in rows_with(con, key_columns(keys), _OUTCOMES)}
+
+
+def datasets_of(con: DuckDBPyConnection, case_id: str) -> list[str]:
+    """Return the datasets that have, or had, a case with an id."""
+    return [dataset for (dataset,) in con.execute(_DATASETS_OF, {"case_id": case_id}).fetchall()]
 
 
 def load_cases(con: DuckDBPyConnection) -> list[Case]:
     """Return the current cases, by dataset and case id."""
     return [Case.model_validate_json(text) for (text,) in con.execute(_CURRENT_CASES).fetchall()]
+
+
+def _insert(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> None:
+    _insert_cases(con, cases, source, now_ns)
+    _insert_turns(con, cases)
+    _insert_calls(con, cases)
 
 
 def _insert_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> None:

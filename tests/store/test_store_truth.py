@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_agentic.store.annotations import load_labels, save_labels
-from otel_agentic.store.truth import load_cases, save_cases
+from otel_agentic.store.truth import case_versions, load_cases, save_case, save_cases
 from otel_agentic.truth import parse_cases, parse_labels
 from tests.store.store_queries import rows
 
@@ -124,3 +124,51 @@ def test_the_newest_label_of_a_conversation_counts(store: Store) -> None:
 
     assert {"c-1": False} == verdicts(store)
     assert [("more.csv:2",)] == rows(store, "SELECT source FROM labels")
+
+
+def corrected(store: Store, line: str, author: str = "ana") -> None:
+    (case,) = parse_cases("cases.jsonl", line).require()
+    store.write(lambda con: save_case(con, case, author, 2))
+
+
+def answers(store: Store) -> list[str | None]:
+    with store.read() as con:
+        return [case.turns[0].first_answer for case in load_cases(con)]
+
+
+def test_a_correction_survives_the_file_that_it_corrects(store: Store) -> None:
+    given_cases(store, A, B)
+    corrected(store, A_CHANGED)
+    given_cases(store, A, B, now_ns=3)  # as at each start of a collector
+
+    assert answers(store) == ["The Savoy.", None]
+
+
+def test_a_new_version_in_the_file_replaces_a_correction(store: Store) -> None:
+    given_cases(store, A)
+    corrected(store, A_CHANGED)
+    given_cases(store, A.replace("Ritz", "Plaza"), now_ns=3)
+    assert answers(store) == ["The Plaza."]
+
+    given_cases(store, A, now_ns=4)  # the file went back
+    assert answers(store) == ["The Ritz."]
+
+
+def test_a_corrected_case_leaves_with_its_file(store: Store) -> None:
+    given_cases(store, A, B)
+    corrected(store, A_CHANGED)
+    given_cases(store, B, now_ns=3)
+
+    assert in_force(store) == ["b"]
+
+
+def test_a_restored_version_is_current_again_and_all_versions_stay(store: Store) -> None:
+    given_cases(store, A)
+    corrected(store, A_CHANGED)
+    corrected(store, A, "ben")
+    with store.read() as con:
+        versions = case_versions(con, "cases", "a")
+
+    assert [(row.current, row.author) for row in versions] == [(True, "ben"), (False, "ana")]
+    assert answers(store) == ["The Ritz."]
+    assert rows(store, "SELECT DISTINCT dataset FROM dataset_versions") == [("cases",)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -274,7 +275,7 @@ def _row(call: ShownCall, pair: CallPair | None, score: ConversationScore | None
         status=status,
         css=css,
         actual=Call(name=call.name, arguments=_arguments(call.arguments, faulty)),
-        expected=None if expected is None else _expected_call(expected, faulty),
+        expected=None if expected is None else expected_call(expected, faulty),
         differences=[item for fault in faults for item in _differences(fault)],
         notes=[short(fault.explanation, _RESULT) for fault in faults if fault.fault not in _OF_STATUS],
         result=None if call.error or call.result is None else short(call.result, _RESULT),
@@ -292,7 +293,7 @@ def _not_called(score: ConversationScore, turn_index: int | None) -> Iterator[Ca
                 status=status,
                 css=css,
                 actual=None,
-                expected=_expected_call(record, set()),
+                expected=expected_call(record),
                 differences=(),
                 notes=(),
                 result=None,
@@ -309,11 +310,12 @@ def _expected_record(pair: CallPair, score: ConversationScore) -> JsonObject | N
     return calls[index] if index is not None and index < len(calls) else None
 
 
-def _expected_call(record: JsonObject, faulty: set[str | None]) -> Call:
+def expected_call(record: JsonObject, faulty: AbstractSet[str | None] = frozenset()) -> Call:
+    """Return an expected call of a case; `faulty` are the parameters in which the actual call differs."""
     return Call(name=safe(record["tool_name"]), arguments=_arguments(record.get("parameters") or {}, faulty))
 
 
-def _arguments(arguments: JsonObject | None, faulty: set[str | None]) -> list[Argument] | None:
+def _arguments(arguments: JsonObject | None, faulty: AbstractSet[str | None]) -> list[Argument] | None:
     if arguments is None:
         return None
     return [

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Threshold
+    from otel_agentic.store.scores import Evaluation
 
 #: Rows of the core scores of the newest conversation revision; or, with `$current`, of the current score.
 _STORED: Final = """
@@ -46,6 +47,16 @@ WHERE s.evaluation_id = $id AND NOT CASE WHEN $current THEN s.superseded ELSE c.
     AND (s.name IN ('agentic.conversation', 'agentic.tool.overall') OR (s.name = 'agentic.answer' AND s.target = 'turn'))
 ORDER BY s.turn_index
 """.replace("{columns}", ", ".join(f"s.{name}" for name in (*CONVERSATION_COLUMNS, *DIMENSIONS)))
+#: Current scores that the same judge computed under the same settings, by any ground truth.
+_COMPARABLE: Final = f"""
+SELECT s.environment, s.conversation_id
+FROM conversation_scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+JOIN evaluations e USING (evaluation_id)
+SEMI JOIN requested USING (environment, conversation_id)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded
+    AND e.judge = $judge AND e.judge_version = $judge_version AND e.settings::VARCHAR = $settings
+"""  # noqa: S608 — a constant of our own
 _MODEL: Final = """
 SELECT model FROM judge_calls
 WHERE judge = $judge AND judge_version = $version AND model IS NOT NULL
@@ -175,6 +186,16 @@ def stored_scores(
         )
         for key, parts in stored.items()
     }
+
+
+def comparable_scores(con: DuckDBPyConnection, evaluation: Evaluation, keys: Iterable[Key]) -> set[Key]:
+    """Return the conversations whose current score has the judge and the settings of an evaluation, by any ground truth."""
+    parameters = {
+        "judge": evaluation.judge,
+        "judge_version": evaluation.judge_version,
+        "settings": evaluation.settings_json,
+    }
+    return {(row[0], row[1]) for row in rows_with(con, key_columns(keys), _COMPARABLE, parameters)}
 
 
 def with_faults(stored: ConversationScore, computed: ConversationScore) -> ConversationScore:
