@@ -137,6 +137,8 @@ class OpenStore:
         since: Time | None = None,
         until: Time | None = None,
         agent: str | None = None,
+        agent_version: str | None = None,
+        environment: str | None = None,
         criterion: str | None = None,
     ) -> StoreReport:
         """Return how reliable each agent is: pass@k and pass^k with intervals, coverage and tier.
@@ -148,6 +150,8 @@ class OpenStore:
             since: conversations that ended at or after this time.
             until: conversations that ended before this time.
             agent: agents whose name matches this glob.
+            agent_version: conversations of this version of an agent.
+            environment: conversations of this deployment environment.
             criterion: what counts as a success; None for "correct".
         """
         details = self._client.get(
@@ -157,7 +161,7 @@ class OpenStore:
             by=list(by),
             window=window,
             criterion=criterion,
-            **_selection(since, until, agent),
+            **_selection(since, until, agent, agent_version, environment),
         )
         records = [_report_record(group) for group in details.groups]
         columns = [name for name in records[0] if not name.endswith(_BOUNDS)] if records else []
@@ -170,6 +174,8 @@ class OpenStore:
         since: Time | None = None,
         until: Time | None = None,
         agent: str | None = None,
+        agent_version: str | None = None,
+        environment: str | None = None,
         limit: int = 1000,
     ) -> Rows[ConversationRow]:
         """Return the newest conversations, with case and outcome ("pass", "fail" or "not_evaluated")."""
@@ -178,7 +184,7 @@ class OpenStore:
             "conversations_list",
             outcome=outcome,
             limit=limit,
-            **_selection(since, until, agent),
+            **_selection(since, until, agent, agent_version, environment),
         )
         return _rows(
             rows,
@@ -192,11 +198,23 @@ class OpenStore:
         )
 
     def failing_tools(
-        self, *, since: Time | None = None, until: Time | None = None, agent: str | None = None, tool: str | None = None
+        self,
+        *,
+        since: Time | None = None,
+        until: Time | None = None,
+        agent: str | None = None,
+        agent_version: str | None = None,
+        environment: str | None = None,
+        tool: str | None = None,
     ) -> Rows[FailingTool]:
         """Return the faults of tools, the worst first, with an example of each."""
         result = self._client.get(
-            FailingTools, "tools_failing", counted=True, by="problem", tool=tool, **_selection(since, until, agent)
+            FailingTools,
+            "tools_failing",
+            counted=True,
+            by="problem",
+            tool=tool,
+            **_selection(since, until, agent, agent_version, environment),
         )
         columns = (
             "tool",
@@ -217,10 +235,14 @@ class OpenStore:
         since: Time | None = None,
         until: Time | None = None,
         agent: str | None = None,
+        agent_version: str | None = None,
+        environment: str | None = None,
         limit: int | None = None,
     ) -> Rows[FailureGroup]:
         """Return the failures grouped by root cause, the worst first."""
-        report = self._client.get(FailureReport, "failures", limit=limit, **_selection(since, until, agent))
+        report = self._client.get(
+            FailureReport, "failures", limit=limit, **_selection(since, until, agent, agent_version, environment)
+        )
         return _rows(
             report.groups, ("severity", "title", "conversations", "share", "last_seen", "example_conversation")
         )
@@ -338,8 +360,16 @@ def _rows(rows: Sequence[T], columns: Sequence[str]) -> Rows[T]:
     return Rows(rows, [name for name in columns if not rows or name in names], [to_json(row) for row in rows])
 
 
-def _selection(since: Time | None, until: Time | None, agent: str | None) -> dict[str, Any]:
-    return {"since_ns": _ns(since, "since"), "until_ns": _ns(until, "until"), "agent": agent}
+def _selection(
+    since: Time | None, until: Time | None, agent: str | None, agent_version: str | None, environment: str | None
+) -> dict[str, Any]:
+    return {
+        "since_ns": _ns(since, "since"),
+        "until_ns": _ns(until, "until"),
+        "agent": agent,
+        "agent_version": agent_version,
+        "environment": environment,
+    }
 
 
 def _ns(time: Time | None, name: str) -> int | None:

@@ -139,8 +139,6 @@ _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "ins
     "--window", metavar="WIDTH", help="Only the last 24h, 7d, or the newest 200 of each agent (n200), as in `report`."
 )
 @click.option("--suite", metavar="TAG", help="Only conversations whose case has this tag, such as regression.")
-@click.option("--agent-version", metavar="VERSION", help="Only conversations of this version of the agent.")
-@click.option("--environment", metavar="NAME", help="Only conversations of this deployment environment.")
 @click.option(
     "--criterion",
     default="correct",
@@ -232,8 +230,6 @@ def gate(
     selection: Selection,
     window: str | None,
     suite: str | None,
-    agent_version: str | None,
-    environment: str | None,
     criterion: str,
     estimator: str | None,
     baseline: str | None,
@@ -267,8 +263,6 @@ def gate(
             conditions={name: value for name, value in conditions.items() if value not in (None, (), [], {})},
             window=window,
             suite=suite,
-            agent_version=agent_version,
-            environment=environment,
             criterion=criterion,
             estimator=estimator,
             baseline=content,

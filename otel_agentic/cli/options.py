@@ -201,6 +201,8 @@ class Selection:
     since: str | None
     until: str | None
     agent: str | None
+    agent_version: str | None
+    environment: str | None
     evaluation: str | None = None
 
     @property
@@ -211,10 +213,20 @@ class Selection:
             UsageError: a time cannot be read.
         """
         since_ns, until_ns = time_ns(self.since, "--since"), time_ns(self.until, "--until")
-        return {"since_ns": since_ns, "until_ns": until_ns, "agent": self.agent, "evaluation": self.evaluation}
+        return {
+            "since_ns": since_ns,
+            "until_ns": until_ns,
+            "agent": self.agent,
+            "agent_version": self.agent_version,
+            "environment": self.environment,
+            "evaluation": self.evaluation,
+        }
 
 
+#: The last one comes first in help pages.
 _SELECTION_OPTIONS: Final = (
+    click.option("--environment", metavar="NAME", help="Conversations of this deployment environment."),
+    click.option("--agent-version", metavar="VERSION", help="Conversations of this version of an agent."),
     click.option("--agent", metavar="GLOB", help="Agents whose name matches, such as 'support-*'."),
     click.option("--until", metavar="TIME", help="Conversations that ended before this time."),
     click.option(
@@ -226,7 +238,7 @@ _SELECTION_OPTIONS: Final = (
 
 
 def conversation_options(command: F) -> F:
-    """Add `--since`, `--until` and `--agent`; the command receives them as `selection`."""
+    """Add the options of `Selection` except `--evaluation`; the command receives them as `selection`."""
     decorated = _grouped(command, Selection, "selection", without=("evaluation",))
     for option in _SELECTION_OPTIONS:
         decorated = option(decorated)
@@ -234,7 +246,7 @@ def conversation_options(command: F) -> F:
 
 
 def selection_options(command: F) -> F:
-    """Add `--since`, `--until`, `--agent` and `--evaluation`; the command receives them as `selection`."""
+    """Add the options of `Selection`; the command receives them as `selection`."""
     decorated = evaluation_option(_grouped(command, Selection, "selection"))
     for option in _SELECTION_OPTIONS:
         decorated = option(decorated)

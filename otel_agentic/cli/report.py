@@ -214,7 +214,7 @@ def report(
             if output == "table"
             else None
         )
-    about = period(options["window"], selection.since, selection.until)
+    about = period(options["window"], selection.since, selection.until, selection.agent_version, selection.environment)
     if result.evaluation != "default":
         about = f"evaluation {result.evaluation}; {about}"
     if output == "json":

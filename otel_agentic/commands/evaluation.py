@@ -114,8 +114,7 @@ class EvaluateArguments(Selection):
 
     def conversations(self, runner: EvaluationRunner, truth: Truth) -> EvaluationRequest:
         """Return the conversations to score under a truth."""
-        selection = Selection(since_ns=self.since_ns, until_ns=self.until_ns, agent=self.agent)
-        selected = runner.select(truth, selection, again=self.force, chosen=self.chosen(runner))
+        selected = runner.select(truth, self, again=self.force, chosen=self.chosen(runner))
         return selected if self.suite is None else of_suite(runner, truth, selected, self.suite)
 
 

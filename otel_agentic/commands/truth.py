@@ -215,14 +215,11 @@ def truth_export(context: Context, *, dataset: str | None = None) -> list[Any]:
 def truth_matches(
     context: Context,
     *,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
+    selection: Selection,
     only: Only | None = None,
     evaluation: str = DEFAULT,
 ) -> Any:
     """Return which case each conversation was matched to, and how."""
-    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
     with context.showing(evaluation).store.read() as con:
         return to_json_value([{"evaluation": evaluation, **row} for row in list_matches(con, selection, only=only)])
 
@@ -231,14 +228,11 @@ def truth_matches(
 def truth_clusters(
     context: Context,
     *,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
+    selection: Selection,
     only: Only = "unmatched",
     evaluation: str = DEFAULT,
 ) -> list[QueryCluster]:
     """Return clusters of conversations with similar first queries, the largest cluster first."""
-    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
     with context.showing(evaluation).store.read() as con:
         conversations = candidates(con, selection, kind=only)
     return [
@@ -267,10 +261,7 @@ def truth_promote(
     limit: Limit | None = None,
     dataset: str = DEFAULT_DATASET,
     tags: Sequence[str] = (),
-    environment: str | None = None,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
+    selection: Selection,
 ) -> Promotion:
     """Return drafts of cases made from conversations: from the named ones, else from failing and unmatched ones.
 
@@ -285,9 +276,8 @@ def truth_promote(
         failing=failing,
         unmatched=unmatched,
         limit=limit,
-        environment=environment,
         tags=tuple(dict.fromkeys(tags)),
-        selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
+        selection=selection,
     )
     promotion = promote(context.engine, request, dataset)
     return Promotion(

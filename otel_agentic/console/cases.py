@@ -38,10 +38,10 @@ _IDENTITY: Final = ("case_id", "dataset")
 
 def cases(client: Client, request: PageRequest) -> Page:
     """Return the cases with their attempts, and the queries that no case matches."""
-    selection = {"agent": request.text("agent"), "since_ns": request.since_ns()}
+    selection = request.selection()
     report = client.get(Report, "report", **selection, by=["case"], metrics=[])
     clusters = client.get(list[QueryCluster], "truth_clusters", **selection)
-    links = ConsoleLinks(request.text("since"))
+    links = ConsoleLinks(**request.texts("since", "environment"))
     groups = sorted(
         (group for group in report.groups if group.case), key=lambda group: (group.c - group.n, group.case or "")
     )

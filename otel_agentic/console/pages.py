@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from otel_agentic.console.requests import PERIODS, ConsoleLinks, PageRequest, page_url
+from otel_agentic.console.requests import PERIODS, SELECTION, ConsoleLinks, PageRequest, page_url
 from otel_agentic.console.waterfall import waterfall
 from otel_agentic.errors import OtelAgenticError
 from otel_agentic.render.html.conversation import Conversation
@@ -32,10 +32,8 @@ from otel_agentic.results.reports import Report
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
 
-#: The parameters of a list of conversations.
+#: The parameters of a list of conversations, in addition to a selection.
 FILTERS: Final = (
-    "agent_version",
-    "environment",
     "outcome",
     "reason",
     "case_id",
@@ -82,7 +80,7 @@ def numbers(client: Client, request: PageRequest) -> Page:
 def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Page:
     by = request.text("by") or "version"
     arguments: dict[str, Any] = {
-        "agent": request.text("agent"),
+        **request.texts(*SELECTION),
         "by": None if by == "agent" else [by],
         "window": request.text("window"),
         "criterion": request.text("criterion"),
@@ -94,7 +92,9 @@ def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Pag
     charts = client.get(Charts, "report_pictures", **arguments)
     window = request.text("window")
     since = window if window in PERIODS else None
-    view = PageView.of(report, charts, period(window, None, None), links=ConsoleLinks(since))
+    view = PageView.of(
+        report, charts, period(window, None, None), links=ConsoleLinks(since, request.text("environment"))
+    )
     return Page(
         template="overview",
         values={
@@ -112,9 +112,9 @@ def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Pag
 
 def tools(client: Client, request: PageRequest) -> Page:
     """Return the scores of tools by dimension, and their faults."""
-    selection = {"agent": request.text("agent"), "since_ns": request.since_ns()}
+    selection = request.selection()
     only = request.texts("tool", "dimension", "fault", "parameter")
-    links = ConsoleLinks(request.text("since"))
+    links = ConsoleLinks(**request.texts("since", "environment"))
     report = client.get(Report, "report", **selection, metrics=[])
     charts = client.get(Charts, "report_pictures", **selection)
     failing = client.get(list[FailingTool], "tools_failing", **selection, **only)
@@ -137,8 +137,7 @@ def conversations(client: Client, request: PageRequest) -> Page:
     result = client.get(
         ConversationPage,
         "conversations_page",
-        agent=request.text("agent"),
-        since_ns=request.since_ns(),
+        **request.selection(),
         **request.texts(*FILTERS, "cursor"),
         labelled=None if labelled is None else labelled == "yes",
         disagreements=True if request.text("disagreements") else None,
@@ -153,7 +152,9 @@ def conversations(client: Client, request: PageRequest) -> Page:
             "next_cursor": result.next_cursor,
             "periods": PERIODS,
             "active": _active(request),
-            "review": page_url("/review", order="newest", **request.texts("agent", "since", "disagreements", *FILTERS)),
+            "review": page_url(
+                "/review", order="newest", **request.texts("since", *SELECTION, "disagreements", *FILTERS)
+            ),
         },
         payload=result,
         rows=[to_json(row) for row in result.rows],

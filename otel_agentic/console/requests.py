@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from otel_agentic.errors import UsageError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: The periods that forms offer, with their names.
 PERIODS: Final = {"": "all time", "1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
+#: The conditions on conversations that all pages have, apart from the period.
+SELECTION: Final = ("agent", "agent_version", "environment")
 _MAX_VALUE: Final = 2000
 _MINUTE_NS: Final = 60_000_000_000
 
@@ -75,6 +77,10 @@ class PageRequest:
         """Return several parameters by name."""
         return {name: self.text(name) for name in names}
 
+    def selection(self) -> dict[str, Any]:
+        """Return the conditions on conversations that all pages have, as arguments of commands."""
+        return {"since_ns": self.since_ns(), **self.texts(*SELECTION)}
+
     def since_ns(self) -> int | None:
         """Return the begin of the period of the parameter `since`, such as 24h; None for all time.
 
@@ -112,10 +118,11 @@ def page_url(path: str, **parameters: str | None) -> str:
 
 
 class ConsoleLinks:
-    """The links of a report in the console, which lead to its other pages. They keep the period of the report."""
+    """The links of a report in the console, which lead to its other pages. They keep its period and its environment."""
 
-    def __init__(self, since: str | None = None) -> None:
+    def __init__(self, since: str | None = None, environment: str | None = None) -> None:
         self._since = since
+        self._environment = environment
 
     def conversation(self, environment: str, conversation_id: str) -> str:
         """Return the page of a conversation."""
@@ -127,6 +134,7 @@ class ConsoleLinks:
             "/conversations",
             agent=row.agent,
             agent_version=row.agent_version,
+            environment=row.environment or self._environment,
             tool=row.tool,
             fault=row.fault,
             parameter=row.parameter,
@@ -141,7 +149,7 @@ class ConsoleLinks:
             "/conversations",
             agent=group.agent,
             agent_version=group.agent_version,
-            environment=group.environment,
+            environment=group.environment or self._environment,
             case_id=group.case,
             outcome="fail" if group.n > group.c else None,
             since=self._since,
@@ -149,4 +157,4 @@ class ConsoleLinks:
 
     def tool(self, name: str) -> str:
         """Return the page of a tool."""
-        return page_url("/tools", tool=name, since=self._since)
+        return page_url("/tools", tool=name, since=self._since, environment=self._environment)

@@ -36,7 +36,7 @@ NO_RATE: Final = "no evaluated conversation"
 #: A rate with its interval as text, by agent and version.
 Rates: TypeAlias = dict[tuple[str | None, str | None], str]
 #: Conditions that may depend on the outcome: the conversations that meet one are no random sample of an agent's.
-_BIASED: Final = {*FILTERS, "disagreements"} - {"agent_version", "environment"}
+_BIASED: Final = {*FILTERS, "disagreements"}
 #: Parameters that describe the previous verdict.
 _NO_PREVIOUS: Final = {"recorded": None, "undo": None, "undo_environment": None}
 
@@ -47,8 +47,7 @@ def review(client: Client, request: PageRequest) -> Page:
     remaining = client.get(
         ConversationPage,
         "conversations_page",
-        agent=request.text("agent"),
-        since_ns=request.since_ns(),
+        **request.selection(),
         **request.texts(*FILTERS, "cursor"),
         order=request.text("order") or "random",
         not_labelled_by=None if is_adjudication else request.session.annotator,

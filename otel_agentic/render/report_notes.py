@@ -196,17 +196,26 @@ _HUNDRED: Final = 100.0
 _TEN_MILLION: Final = 1e7
 
 
-def period(window: str | None, since: str | None, until: str | None) -> str:
-    """Return the time range of a report.
+def period(
+    window: str | None,
+    since: str | None,
+    until: str | None,
+    agent_version: str | None = None,
+    environment: str | None = None,
+) -> str:
+    """Return the time range of a report, and the version and the environment to which it is restricted.
 
-    >>> period(None, None, None), period("24h", None, None), period(None, "7d", None)
-    ('all time', 'window 24h', 'since 7d')
+    >>> period(None, None, None), period("24h", None, None), period(None, "7d", None, "1.1.0")
+    ('all time', 'window 24h', 'since 7d, version 1.1.0')
     """
     bounds = [f"since {since}" if since else "", f"until {until}" if until else ""]
     sentence = " ".join(bound for bound in bounds if bound)
     if window is None:
-        return sentence or "all time"
-    return f"window {window}" + (f" up to {until}" if until else "") + (f", since {since}" if since else "")
+        time = sentence or "all time"
+    else:
+        time = f"window {window}" + (f" up to {until}" if until else "") + (f", since {since}" if since else "")
+    subset = [f"version {agent_version}" if agent_version else "", f"environment {environment}" if environment else ""]
+    return ", ".join(part for part in (time, *subset) if part)
 
 
 def title(groups: Sequence[Group]) -> str:

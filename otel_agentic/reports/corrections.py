@@ -201,7 +201,8 @@ def propose_case(engine: Engine, conversation_id: str, environment: str | None) 
 
 def _draft(engine: Engine, key: tuple[str, str]) -> dict[str, Any]:
     """Return a new case of a conversation, as reviewed: the person who saves it has read it."""
-    promoted = promote(engine, PromotionRequest(conversation_ids=[key[1]], environment=key[0]), DEFAULT_DATASET)
+    request = PromotionRequest(conversation_ids=[key[1]], selection=Selection(environment=key[0]))
+    promoted = promote(engine, request, DEFAULT_DATASET)
     if not promoted.cases:
         reasons = "; ".join(skipped.reason for skipped in promoted.skipped)
         raise BadInputError(f"conversation {key[1]!r} can have no case: {reasons}")

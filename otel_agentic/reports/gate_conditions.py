@@ -232,15 +232,11 @@ class GateSelection(Selection):
     Attributes:
         window: as in a report.
         suite: only conversations whose case has this tag.
-        agent_version: only conversations of this version.
-        environment: only conversations of this deployment environment.
         criterion: what they must pass, as in a report.
     """
 
     window: str | None = None
     suite: str | None = None
-    agent_version: str | None = None
-    environment: str | None = None
     criterion: str = CORRECT
 
     @property
@@ -266,7 +262,7 @@ class GateSelection(Selection):
             if self.suite is not None:
                 require_suite(con, self.suite)
             scored = scored_conversations(con, self)
-        selected = [conversation for conversation in scored if self._selects(conversation)]
+        selected = [conversation for conversation in scored if self.suite is None or self.suite in conversation.tags]
         members = outcomes_by(engine, selected, self.criterion)
         window = None if self.window is None else parse_window(self.window)
         if window is not None and window.width_ns is not None:
@@ -275,10 +271,3 @@ class GateSelection(Selection):
         return [
             Group(agent=key.agent, members=group_members[start:]) for key, group_members in group_by(members).items()
         ]
-
-    def _selects(self, conversation: ScoredConversation) -> bool:
-        return (
-            (self.suite is None or self.suite in conversation.tags)
-            and (self.agent_version is None or conversation.agent_version == self.agent_version)
-            and (self.environment is None or conversation.environment == self.environment)
-        )

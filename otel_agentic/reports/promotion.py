@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -78,7 +78,6 @@ class PromotionRequest:
     failing: bool = True
     unmatched: bool = True
     limit: int | None = None
-    environment: str | None = None
     tags: tuple[str, ...] = ()
     selection: Selection = field(default_factory=Selection)
 
@@ -129,7 +128,7 @@ def promote(engine: Engine, request: PromotionRequest, dataset: str) -> Promoted
     with engine.store.read() as con:
         active_cases = {case.key: case for case in load_cases(con)}
         groups = _groups(con, request, active_cases)
-        unscored_count = 0 if request.conversation_ids else unscored(con, request.selection, request.environment)
+        unscored_count = 0 if request.conversation_ids else unscored(con, request.selection)
         skipped: list[Skipped] = []
         tagged: list[Case] = []
         if request.tags:
@@ -198,20 +197,21 @@ def _groups(con: Connection, request: PromotionRequest, active_cases: Mapping[tu
         return _grouped((candidate, promotion_reason(candidate, active_cases)) for candidate in named)
     selected: list[tuple[Candidate, str]] = []
     if request.failing:
-        failing = candidates(con, request.selection, kind="failing", environment=request.environment)
+        failing = candidates(con, request.selection, kind="failing")
         selected += [(candidate, promotion_reason(candidate, active_cases)) for candidate in failing]
     if request.unmatched:
-        selected += _frequent(candidates(con, request.selection, kind="unmatched", environment=request.environment))
+        selected += _frequent(candidates(con, request.selection, kind="unmatched"))
     return _grouped(selected)
 
 
 def _named(con: Connection, request: PromotionRequest) -> Iterator[Candidate]:
     for name in dict.fromkeys(request.conversation_ids):
-        environment, conversation_id = only_conversation(con, name, request.environment)
-        matches = candidates(con, request.selection, environment=environment, conversation_id=conversation_id)
+        environment, conversation_id = only_conversation(con, name, request.selection.environment)
+        selection = replace(request.selection, environment=environment)
+        matches = candidates(con, selection, conversation_id=conversation_id)
         if not matches:
             raise BadInputError(
-                f"conversation {name!r} is not in this selection; leave out --since, --until and --agent"
+                f"conversation {name!r} is not in this selection; leave out --since, --until, --agent and --agent-version"
             )
         yield matches[0]
 

@@ -37,16 +37,23 @@ BOUNDS: Final = """
     ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
     AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
     AND ($agent IS NULL OR c.agent GLOB $agent)
+    AND ($agent_version IS NULL OR c.agent_version = $agent_version)
+    AND ($environment IS NULL OR c.environment = $environment)
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The closed conversations that a command considers; None means no bound. Times in ns; `agent` is a glob."""
+    """The closed conversations that a command considers; None means no bound. Times in ns.
+
+    `agent` is a glob. The version and the environment are exact.
+    """
 
     since_ns: int | None = None
     until_ns: int | None = None
     agent: str | None = None
+    agent_version: str | None = None
+    environment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +104,13 @@ class Scored:
 
 def bounds(selection: Selection) -> dict[str, Any]:
     """Return the parameters of `BOUNDS`."""
-    return {"since": selection.since_ns, "until": selection.until_ns, "agent": selection.agent}
+    return {
+        "since": selection.since_ns,
+        "until": selection.until_ns,
+        "agent": selection.agent,
+        "agent_version": selection.agent_version,
+        "environment": selection.environment,
+    }
 
 
 def rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> list[Row]:

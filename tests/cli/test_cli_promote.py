@@ -94,7 +94,7 @@ def test_yaml_is_written_for_people(desk: Path, tmp_path: Path) -> None:
         (
             ("c1", "--failing"),
             2,
-            "give conversations, or choose them by --failing, --unmatched, --since, --until and --agent",
+            "give conversations, or choose them by --failing, --unmatched, --since, --until, --agent and --agent-version",
         ),
         (("c1", "--since", "7d"), 2, "give conversations, or choose them by"),
         (("--dataset", ""), 2, "a dataset needs a name"),

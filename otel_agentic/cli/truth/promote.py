@@ -41,7 +41,6 @@ _NAMED: Final = 3
     help="A tag that the cases bear, such as regression, for `evaluate --suite` and `gate --suite`; with it, current cases "
     "that conversations failed are written with the tag, not drafted again.",
 )
-@click.option("--environment", help="Deployment environment, where the id exists in several.")
 @file_option(
     "The file to write, which must not exist; unless given, standard output.",
 )
@@ -61,7 +60,6 @@ def promote(
     limit: int | None,
     dataset: str | None,
     tags: tuple[str, ...],
-    environment: str | None,
     file: Path | None,
     form: str | None,
     quiet: bool,
@@ -74,8 +72,12 @@ def promote(
     become one case; those that already have a current case are left out.
     """
     arguments = selection.arguments
-    if conversations and (failing or unmatched or any(arguments.values())):
-        raise UsageError("give conversations, or choose them by --failing, --unmatched, --since, --until and --agent")
+    # An environment also distinguishes conversations with the same id.
+    conditions = [value for name, value in arguments.items() if name != "environment"]
+    if conversations and (failing or unmatched or any(conditions)):
+        raise UsageError(
+            "give conversations, or choose them by --failing, --unmatched, --since, --until, --agent and --agent-version"
+        )
     if file is not None and file.exists():
         raise UsageError(f"{file} exists, and may hold your annotations; give another file, or move it away")
     request = {
@@ -85,7 +87,6 @@ def promote(
         "limit": limit,
         "dataset": dataset,
         "tags": list(tags) or None,
-        "environment": environment,
     }
     with target.open() as client:
         promotion = client.get(Promotion, "truth_promote", **arguments, **request)

@@ -45,8 +45,6 @@ _IN_REVISION: Final = (
 )
 #: The condition of each field of a filter; a field without a value adds none.
 _CONDITIONS: Final = {
-    "agent_version": "v.agent_version = $agent_version",
-    "environment": "v.environment = $environment",
     "outcome": "v.outcome = $outcome",
     "reason": "v.reason = $reason",
     "case_id": "v.case_id = $case_id",
@@ -88,8 +86,6 @@ class ConversationFilter:
     only). `disagreements`: only conversations on which annotators differ.
     """
 
-    agent_version: str | None = None
-    environment: str | None = None
     outcome: Literal["pass", "fail", "not_evaluated"] | None = None
     reason: str | None = None
     case_id: str | None = None

@@ -245,7 +245,7 @@ LEFT JOIN conversation_scores s
     AND s.{IN_EVALUATION} AND NOT s.superseded
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
-WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment = $environment)
+WHERE NOT c.superseded AND {BOUNDS}
     AND ($id IS NULL OR c.conversation_id = $id)
     AND ($kind IS NULL OR ($kind = 'failing' AND s.outcome = 'fail') OR m.reason = $kind
         OR ($kind = 'warning' AND m.warning IS NOT NULL) OR ($kind = 'suggested' AND m.suggested_case_id IS NOT NULL)
@@ -263,7 +263,7 @@ GROUP BY t.environment, t.conversation_id
 _UNSCORED: Final = f"""
 SELECT count(*) FROM conversations c
 ANTI JOIN (SELECT * FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) USING (environment, conversation_id, revision)
-WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment = $environment)
+WHERE NOT c.superseded AND {BOUNDS}
 """  # noqa: S608 — same
 
 
@@ -295,11 +295,10 @@ def candidates(
     selection: Selection,
     *,
     kind: Kind | None = None,
-    environment: str | None = None,
     conversation_id: str | None = None,
 ) -> list[Candidate]:
     """Return the conversations of a selection, newest first; `kind` keeps those of one kind."""
-    where = {**bounds(selection), "kind": kind, "environment": environment, "id": conversation_id}
+    where = {**bounds(selection), "kind": kind, "id": conversation_id}
     conversations = rows(con, _CHOSEN, where)
     queries = _queries(con, [(row["environment"], row["conversation_id"]) for row in conversations])
     for row in conversations:
@@ -311,9 +310,9 @@ def _queries(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, tuple[st
     return {(row[0], row[1]): tuple(row[2]) for row in rows_with(con, key_columns(keys), _QUERIES)}
 
 
-def unscored(con: DuckDBPyConnection, selection: Selection, environment: str | None) -> int:
+def unscored(con: DuckDBPyConnection, selection: Selection) -> int:
     """Return how many conversations of a selection have no score in their newest revision."""
-    counts = con.execute(_UNSCORED, {**bounds(selection), "environment": environment}).fetchall()
+    counts = con.execute(_UNSCORED, bounds(selection)).fetchall()
     return int(counts[0][0])
 
 
@@ -322,6 +321,8 @@ _BOUNDS: Final = """
     ($since IS NULL OR "end" > make_timestamp_ns($since))
     AND ($until IS NULL OR "end" <= make_timestamp_ns($until))
     AND ($agent IS NULL OR agent GLOB $agent)
+    AND ($agent_version IS NULL OR agent_version = $agent_version)
+    AND ($environment IS NULL OR environment = $environment)
 """
 _KINDS: Final = f"""
 SELECT "window", estimator, k, count(*) AS points

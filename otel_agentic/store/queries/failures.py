@@ -46,8 +46,8 @@ _EXAMPLE: Final = f"""
 SELECT v.* EXCLUDE (evaluation_id, made, made_call)
 FROM v_tool_faults v
 JOIN conversations c USING (environment, conversation_id)
-WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent AND v.environment = $environment
-    AND (NOT $by_version OR v.agent_version IS NOT DISTINCT FROM $version) AND v.tool = $tool AND v.fault = $fault
+WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent AND v.environment = $of_environment
+    AND (NOT $by_version OR v.agent_version IS NOT DISTINCT FROM $of_agent_version) AND v.tool = $tool AND v.fault = $fault
     AND v.parameter IS NOT DISTINCT FROM $parameter
 ORDER BY c.window_time DESC, v.conversation_id DESC, v.turn_index DESC, v.step DESC, v.explanation
 LIMIT 1
@@ -114,9 +114,9 @@ def failing_tools(
 
 def example_of(con: DuckDBPyConnection, selection: Selection, row: Mapping[str, Any], *, by_version: bool) -> Row:
     """Return the newest fault counted by a row of `failing_tools`, with both calls."""
-    where = {name: row[name] for name in ("environment", "tool", "fault", "parameter")}
-    parameters = {**bounds(selection), **where, "of_agent": row["agent"]}
-    parameters |= {"version": row["agent_version"], "by_version": by_version}
+    of_row = {f"of_{name}": row[name] for name in ("agent", "agent_version", "environment")}
+    fault_key = {name: row[name] for name in ("tool", "fault", "parameter")}
+    parameters = {**bounds(selection), **of_row, **fault_key, "by_version": by_version}
     (fault,) = rows(con, _EXAMPLE, parameters)
     return _read(fault)
 
