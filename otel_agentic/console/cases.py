@@ -7,7 +7,7 @@ the form returns with the conflict and the entered text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +21,8 @@ from otel_agentic.render.html.conversation import Call, expected_call
 from otel_agentic.render.html.difference import Difference, differences
 from otel_agentic.render.text import plural
 from otel_agentic.results import to_json
-from otel_agentic.results.conversations import CaseHistory, CaseProposal, CaseVersion, QueryCluster, SavedCase
-from otel_agentic.results.reports import Report
+from otel_agentic.results.conversations import CaseHistory, CaseProposal, CaseRow, CaseVersion, QueryCluster, SavedCase
+from otel_agentic.results.reports import Report, ReportGroup
 
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
@@ -36,28 +36,74 @@ _MAX_RATES: Final = 3
 _IDENTITY: Final = ("case_id", "dataset")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedCase:
+    """A case in the list: its attempts by one agent, or none."""
+
+    case_id: str
+    dataset: str | None
+    agent: str | None
+    is_draft: bool
+    group: ReportGroup | None
+    attempts: str | None
+
+    @property
+    def order(self) -> tuple[bool, int, str]:
+        """Drafts come first, then the cases with the most failures."""
+        failures = 0 if self.group is None else self.group.n - self.group.c
+        return (not self.is_draft, -failures, self.case_id)
+
+
 def cases(client: Client, request: PageRequest) -> Page:
     """Return the cases with their attempts, and the queries that no case matches."""
     selection = request.selection()
     report = client.get(Report, "report", **selection, by=["case"], metrics=[])
     clusters = client.get(list[QueryCluster], "truth_clusters", **selection)
     links = ConsoleLinks(**request.texts("since", "environment"))
-    groups = sorted(
-        (group for group in report.groups if group.case), key=lambda group: (group.c - group.n, group.case or "")
-    )
+    listed = sorted(_listed(client.get(list[CaseRow], "truth_list"), report, request, links), key=lambda row: row.order)
     return Page(
         template="cases",
         values={
-            "groups": [(group, links.failed(group)) for group in groups[:_MAX_CASES]],
-            "groups_left_out": max(0, len(groups) - _MAX_CASES),
+            "cases": listed[:_MAX_CASES],
+            "cases_left_out": max(0, len(listed) - _MAX_CASES),
             "clusters": [
                 (cluster, links.conversation(cluster.environment, cluster.example_conversation)) for cluster in clusters
             ],
             "periods": PERIODS,
         },
-        payload={"cases": groups, "unmatched": clusters},
-        rows=[flat(to_json(group)) for group in groups],
+        payload={"cases": listed, "unmatched": clusters},
+        rows=[flat(to_json(row)) for row in listed],
     )
+
+
+def _listed(
+    current: Sequence[CaseRow], report: Report, request: PageRequest, links: ConsoleLinks
+) -> Iterator[ListedCase]:
+    """Yield the cases with attempts of the selection, then the others, unless they are for other agents."""
+    by_id = {row.case_id: row for row in current}
+    attempted = {group.case for group in report.groups}
+    for group in report.groups:
+        if group.case is not None:
+            row = by_id.get(group.case)
+            yield ListedCase(
+                case_id=group.case,
+                dataset=None if row is None else row.dataset,
+                agent=group.agent,
+                is_draft=row is not None and not row.reviewed,
+                group=group,
+                attempts=links.failed(group),
+            )
+    agent = request.text("agent")
+    for row in current:
+        if row.case_id not in attempted and (agent is None or row.agent in {None, agent}):
+            yield ListedCase(
+                case_id=row.case_id,
+                dataset=row.dataset,
+                agent=row.agent,
+                is_draft=not row.reviewed,
+                group=None,
+                attempts=None,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +130,8 @@ def case(client: Client, request: PageRequest) -> Page:
     displayed = history.versions[0].record if proposal is None else proposal.record
     if proposal is None and (restored := request.text("version")) is not None:
         displayed = next((row.record for row in history.versions if row.version == restored), displayed)
+    # Who saves a draft has reviewed it.
+    displayed = {name: value for name, value in displayed.items() if name != "reviewed"}
     return _case_page(request, history, record=displayed, proposal=proposal)
 
 

@@ -40,14 +40,14 @@ def printable(text: str) -> str:
 
 
 def safe(value: Any) -> str:
-    r"""Return a value as text without terminal control characters.
+    r"""Return a value as text without terminal control characters; truth values and nested values in their JSON form.
 
-    >>> safe("a\x1b[31mb"), safe(None), safe(0.5), safe({"a": 1})
-    ('a�[31mb', '—', '0.5', '{"a":1}')
+    >>> safe("a\x1b[31mb"), safe(None), safe(True), safe({"a": 1})
+    ('a�[31mb', '—', 'true', '{"a":1}')
     """
     if value is None:
         return NOTHING
-    if isinstance(value, (dict, list)):
+    if isinstance(value, (bool, dict, list)):
         return printable(compact(value))
     return printable(str(value))
 

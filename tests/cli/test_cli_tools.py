@@ -153,7 +153,7 @@ def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
     ("fault", "there"),
     [
         ("missing", ["book expected", "city Rome", "nights 2"]),
-        ("spurious", ["drop actual", "all True"]),
+        ("spurious", ["drop actual", "all true"]),
         ("errored", ["book actual", "city Rome"]),
     ],
 )

@@ -158,3 +158,33 @@ def test_a_verdict_counts_after_a_correction_of_another_case(console: RunningCon
         answer = session.post("/label", data={**key, "verdict": "pass"}, follow_redirects=True)
 
         assert "Its outcome is pass now (computed: fail)." in text_of(answer)
+
+
+def test_all_cases_are_listed_and_drafts_come_first(console: RunningConsole) -> None:
+    with console.session() as session:
+        form = form_of(session.get("/case?case_id=refund-1003"))
+        assert form["record"].count('"refund-1003"') == 1
+        form["record"] = form["record"].replace("{", '{"reviewed": false,', 1)
+        assert save(session, form).status_code == 200
+        listed = session.get("/cases.json").json()["cases"]
+
+        assert len({row["case_id"] for row in listed}) == 44
+        assert [row["case_id"] for row in listed if row["is_draft"]] == ["refund-1003"] == [listed[0]["case_id"]]
+        assert "draft: review it" in text_of(session.get("/cases"))
+
+        draft = session.get("/case?case_id=refund-1003")
+        assert "reviewed: false ≠ nothing" in text_of(draft)
+        save(session, form_of(draft))
+        assert not any(row["is_draft"] for row in session.get("/cases.json").json()["cases"])
+
+
+def test_a_store_with_cases_and_no_conversation_lists_the_cases(tmp_path: Path, empty_file: Path) -> None:
+    db = tmp_path / "cases.duckdb"
+    shutil.copy(empty_file, db)
+    for console in serving(db):
+        with console.session() as session:
+            record = '{"case_id": "new", "dataset": "d", "turns": [{"query": "Where is it?", "answer": "Here."}]}'
+            saved = session.post("/case", data={"record": record}, follow_redirects=True)
+
+            assert "0 conversations evaluated again, no outcome changed." in text_of(saved)
+            assert [row["case_id"] for row in session.get("/cases.json").json()["cases"]] == ["new"]
