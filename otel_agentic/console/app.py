@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ from otel_agentic.commands.client import Client, present
 from otel_agentic.console.cases import case, cases, save_case
 from otel_agentic.console.pages import PAGES, Page, PageFunction
 from otel_agentic.console.requests import PageRequest, page_url
-from otel_agentic.console.review import record, review
+from otel_agentic.console.review import Claims, record, review
 from otel_agentic.console.sessions import Session, Sessions
 from otel_agentic.errors import OtelAgenticError, TooLargeError, codes_of
 from otel_agentic.net.tickets import Tickets
@@ -60,7 +60,7 @@ _NAVIGATION: Final = (
     ("/sql", "SQL"),
     ("/collector", "Collector"),
 )
-_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/cases": cases, "/case": case, "/review": review}
+_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/cases": cases, "/case": case}
 #: A function that records what a form contains: it returns the link to continue with, or a page with a problem.
 FormFunction = Callable[["Client", PageRequest], Page | str]
 _FORMS: Final[Mapping[str, FormFunction]] = {"/label": record, "/case": save_case}
@@ -141,7 +141,8 @@ class Console:
 
     def routes(self) -> list[Route]:
         """Return the routes; all but the log-in need a session."""
-        pages = [route for path, function in _PAGES.items() for route in self._twins(path, function)]
+        all_pages: Mapping[str, PageFunction] = {**_PAGES, "/review": partial(review, Claims())}
+        pages = [route for path, function in all_pages.items() for route in self._twins(path, function)]
         return [
             Route("/", self._page(_PAGES["/reliability"], "/")),
             *pages,

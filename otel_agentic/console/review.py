@@ -1,12 +1,18 @@
 """Review: one conversation at a time, judged without seeing its outcome, and the verdicts that are recorded.
 
 A queue is a filter and an order in the link of the page, so it needs no storage: an item is done when its annotator has
-given a verdict. The order `random` depends on the ids alone, so the labelled conversations of such a queue without a
+given a verdict, or as many annotators as the queue asks for. Several people can work on such a queue at once, because a conversation
+that one of them has open is reserved. The order `random` depends on the ids alone, so the labelled conversations of such a queue without a
 condition on the outcome are a random sample, by which judges can be calibrated.
 """
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -23,44 +29,74 @@ from otel_agentic.results.reports import Report, ReportGroup
 
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
+    from otel_agentic.results.conversations import ConversationRow
 
 #: The queues that the page offers: a name, and the parameters of its link.
 _QUEUES: Final = {
     "random sample": {"order": "random"},
+    "random sample, one reviewer each": {"order": "random", "reviewers": "1"},
     "failed": {"order": "newest", "outcome": "fail"},
     "not evaluated": {"order": "newest", "outcome": "not_evaluated"},
     "disagreements": {"order": "newest", "disagreements": "1"},
 }
 _MAX_TURNS: Final = 500
+#: An open conversation is reserved this long, seconds.
+_CLAIM_S: Final = 900.0
 NO_RATE: Final = "no evaluated conversation"
 #: A rate with its interval as text, by agent and version.
 Rates: TypeAlias = dict[tuple[str | None, str | None], str]
+#: Identity of a conversation: environment and id.
+Key: TypeAlias = tuple[str, str]
 #: Conditions that may depend on the outcome: the conversations that meet one are no random sample of an agent's.
 _BIASED: Final = {*FILTERS, "disagreements"}
 #: Parameters that describe the previous verdict.
 _NO_PREVIOUS: Final = {"recorded": None, "undo": None, "undo_environment": None}
 
 
-def review(client: Client, request: PageRequest) -> Page:
-    """Return the next conversation of a queue that the annotator has not judged yet."""
+class Claims:
+    """The conversations that annotators have open: one for each annotator, for 15 minutes. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        #: The conversation that each annotator has open, and the time until which it is reserved.
+        self._claims: dict[str, tuple[Key, float]] = {}
+
+    def claim(self, key: Key, annotator: str, voters: AbstractSet[str], reviewers: int | None) -> bool:
+        """Reserve a conversation if it still needs a reviewer; return whether it does.
+
+        Args:
+            key: the conversation.
+            annotator: the annotator who opens it, and whose earlier claim ends.
+            voters: the annotators who gave a verdict on it.
+            reviewers: how many reviewers it needs; None if everyone reviews every conversation.
+        """
+        now_s = self._clock()
+        with self._lock:
+            claimants = {
+                name for name, (claimed, until_s) in self._claims.items() if claimed == key and until_s > now_s
+            }
+            if reviewers is not None and len((voters | claimants) - {annotator}) >= reviewers:
+                return False
+            self._claims[annotator] = key, now_s + _CLAIM_S
+            return True
+
+
+def review(claims: Claims, client: Client, request: PageRequest) -> Page:
+    """Return the next conversation of a queue that the annotator has not judged yet, and reserve it."""
     is_adjudication = request.text("disagreements") is not None
-    remaining = client.get(
-        ConversationPage,
-        "conversations_page",
-        **request.selection(),
-        **request.texts(*FILTERS, "cursor"),
-        order=request.text("order") or "random",
-        not_labelled_by=None if is_adjudication else request.session.annotator,
-        disagreements=True if is_adjudication else None,
-        limit=1,
-    )
+    annotator = request.session.annotator
     labels = client.get(AnnotationList, "truth_annotations")
-    own = sum(row.annotator == request.session.annotator and row.turn is None for row in labels.annotations)
-    item = remaining.rows[0] if remaining.rows else None
+    own = sum(row.annotator == annotator and row.turn is None for row in labels.annotations)
+    item, cursor = _next_item(claims, client, request, _voters(labels))
     details = None
     if item is not None:
-        key = {"conversation_id": item.conversation_id, "environment": item.environment}
-        details = client.get(ConversationDetails, "conversations_show", **key)
+        details = client.get(
+            ConversationDetails,
+            "conversations_show",
+            conversation_id=item.conversation_id,
+            environment=item.environment,
+        )
     return Page(
         template="review",
         values={
@@ -77,9 +113,7 @@ def review(client: Client, request: PageRequest) -> Page:
             "is_adjudication": is_adjudication,
             "is_random": _is_random(request),
             "queues": [(name, page_url("/review", **parameters)) for name, parameters in _QUEUES.items()],
-            "skip": None
-            if remaining.next_cursor is None
-            else request.url(**_NO_PREVIOUS, cursor=remaining.next_cursor),
+            "skip": None if cursor is None else request.url(**_NO_PREVIOUS, cursor=cursor),
             "here": request.url(**_NO_PREVIOUS),
             # An undone item is in the queue again, before the position of the cursor.
             "start": request.url(**_NO_PREVIOUS, cursor=None),
@@ -90,6 +124,43 @@ def review(client: Client, request: PageRequest) -> Page:
         },
         payload=details,
     )
+
+
+def _next_item(
+    claims: Claims, client: Client, request: PageRequest, voters: Mapping[Key, AbstractSet[str]]
+) -> tuple[ConversationRow | None, str | None]:
+    """Return the next conversation of a queue that no other annotator has reserved, and the cursor after it."""
+    is_adjudication = request.text("disagreements") is not None
+    annotator, reviewers, cursor = request.session.annotator, request.number("reviewers"), request.text("cursor")
+    while True:
+        page = client.get(
+            ConversationPage,
+            "conversations_page",
+            **request.selection(),
+            **request.texts(*FILTERS),
+            order=request.text("order") or "random",
+            not_labelled_by=None if is_adjudication else annotator,
+            disagreements=True if is_adjudication else None,
+            reviewers=reviewers,
+            cursor=cursor,
+            limit=1,
+        )
+        cursor = page.next_cursor
+        for item in page.rows:
+            key = (item.environment, item.conversation_id)
+            if claims.claim(key, annotator, voters.get(key, frozenset()), reviewers):
+                return item, cursor
+        if cursor is None:
+            return None, None
+
+
+def _voters(labels: AnnotationList) -> Mapping[Key, AbstractSet[str]]:
+    """Return the annotators who gave a verdict on a conversation, for each conversation."""
+    voters: dict[Key, set[str]] = defaultdict(set)
+    for row in labels.annotations:
+        if row.turn is None and row.verdict is not None and row.source != "event":
+            voters[row.environment, row.conversation_id].add(row.annotator)
+    return voters
 
 
 def _is_random(request: PageRequest) -> bool:

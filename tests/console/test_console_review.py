@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.console.review import Claims
 from tests.console.conftest import RunningConsole, serving
 from tests.console.test_console_pages import text_of
 
@@ -168,3 +169,47 @@ def test_agreement_is_item_page(console: RunningConsole) -> None:
     # Cohen's kappa: observed agreement 4/6, expected 1/2 by equal margins.
     assert "6 items judged by several people: they agree on 67%, Cohen's kappa 0.33" in text
     assert "2 disagreements" in text
+
+
+def test_two_people_share_a_queue_that_needs_one_reviewer(console: RunningConsole) -> None:
+    queue = "/review?order=random&reviewers=1&agent=trip-planner&agent_version=1.1.0"
+    with console.session("ana") as ana, console.session("ben") as ben:
+        items: dict[str, list[str]] = {"ana": [], "ben": []}
+        for _ in range(12):
+            items["ana"].append(item_of(ana.get(queue)))
+            items["ben"].append(item_of(ben.get(queue)))
+            assert item_of(ana.get(queue)) == items["ana"][-1]  # it stays the same until it has a verdict
+            judge(ana, "pass", page=queue)
+            judge(ben, "pass", page=queue)
+        assert len({*items["ana"], *items["ben"]}) == 24  # all conversations of this version, each once
+        assert "This queue is empty" in text_of(ana.get(queue))
+
+
+def test_a_queue_without_a_number_of_reviewers_is_the_same_for_everyone(console: RunningConsole) -> None:
+    with console.session("ana") as ana, console.session("ben") as ben:
+        assert item_of(ana.get("/review")) == item_of(ben.get("/review"))
+
+
+def test_a_skipped_conversation_is_free_for_others(console: RunningConsole) -> None:
+    queue = "/review?order=random&reviewers=1"
+    with console.session("ana") as ana, console.session("ben") as ben:
+        page = ana.get(queue)
+        skip = re.search(r'<a href="([^"]+)" data-key="s"', page.text)
+        assert skip is not None
+        ana.get(unescape(skip[1]))
+
+        assert item_of(ben.get(queue)) == item_of(page)
+
+
+def test_a_claim_ends_after_a_time() -> None:
+    now_s = 0.0
+    claims = Claims(lambda: now_s)
+    key = ("", "c1")
+
+    assert claims.claim(key, "ana", frozenset(), 1)
+    assert not claims.claim(key, "ben", frozenset(), 1)
+    assert claims.claim(key, "ben", frozenset(), 2)
+    assert not claims.claim(key, "cleo", frozenset(), 2)
+    assert not claims.claim(key, "ana", {"cleo"}, 1)
+    now_s = 901.0
+    assert claims.claim(key, "cleo", frozenset(), 1)

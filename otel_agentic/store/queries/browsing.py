@@ -55,6 +55,7 @@ _CONDITIONS: Final = {
     "WHERE contains(lower(query), lower($text)) OR contains(lower(answer), lower($text))))",
     "labelled": f"$labelled = {_IN} verdicts)",
     "not_labelled_by": f"c.closed_by IS NOT NULL AND NOT {_IN} verdicts WHERE annotator = $not_labelled_by)",
+    "reviewers": f"NOT {_IN} verdicts GROUP BY ALL HAVING count(DISTINCT annotator) >= $reviewers)",
     "disagreements": f"{_IN} v_annotator_disagreements WHERE turn_index IS NULL)",
 }
 _AFTER: Final = "(rank, environment, conversation_id) < ($rank, $after_environment, $after_id)"
@@ -83,7 +84,7 @@ class ConversationFilter:
 
     `text` is part of an id, a query or an answer. `fault` and `parameter` are those of a tool fault. `labelled` is whether
     a person gave a verdict on the conversation; `not_labelled_by` is an annotator without a verdict on it (closed ones
-    only). `disagreements`: only conversations on which annotators differ.
+    only). `reviewers`: only conversations with verdicts of fewer annotators. `disagreements`: only conversations on which annotators differ.
     """
 
     outcome: Literal["pass", "fail", "not_evaluated"] | None = None
@@ -95,6 +96,7 @@ class ConversationFilter:
     text: str | None = None
     labelled: bool | None = None
     not_labelled_by: str | None = None
+    reviewers: int | None = None
     disagreements: Literal[True] | None = None
 
 
