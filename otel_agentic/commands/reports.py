@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -22,15 +23,18 @@ from otel_agentic.reports.failures import failure_report, found_failures, merged
 from otel_agentic.reports.gate import Gate
 from otel_agentic.reports.gate_conditions import GateSelection, merged
 from otel_agentic.reports.metric_summary import with_severity
+from otel_agentic.reports.objectives import objectives_report
 from otel_agentic.reports.report import ReportRequest
 from otel_agentic.reports.report import report as build_report
 from otel_agentic.reports.suites import TrendBy, require_suite, trend
+from otel_agentic.results import from_json
 from otel_agentic.results.charts import Charts, ConversationOutcomes
 from otel_agentic.results.conversations import OpenConversations
 from otel_agentic.results.evaluation import Suite, SuiteTrend
 from otel_agentic.results.failures import FailureReport
 from otel_agentic.results.gate import GateResult, is_file
-from otel_agentic.results.reports import Report
+from otel_agentic.results.reports import Acknowledged, MonitorList, RaisedAlarm, Report
+from otel_agentic.store.alarms import acknowledge, list_alarms
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries import conversations as browse
@@ -80,6 +84,41 @@ def report_conversations(
 ) -> ConversationOutcomes:
     """Return the conversations of a report with the outcome of each turn, failed ones first."""
     return conversation_outcomes(context.showing(evaluation), request, limit)
+
+
+@command("monitors", role="query")
+def monitors(
+    context: Context, *, selection: Selection, limit: Annotated[int, Field(ge=1, le=10_000)] = 100
+) -> MonitorList:
+    """Return the objectives of all groups, and the newest alarms that were raised in the period of the selection."""
+    with context.engine.store.read() as con:
+        alarms = list_alarms(con, selection, limit)
+    return MonitorList(
+        objectives=objectives_report(context.engine, selection.agent) if context.engine.settings.slo.objectives else [],
+        alarms=[from_json(RaisedAlarm, to_json_value(asdict(alarm))) for alarm in alarms],
+    )
+
+
+@command("acknowledge_alarm", role="review")
+def acknowledge_alarm(
+    context: Context,
+    *,
+    alarm_id: str,
+    annotator: Annotated[str, Field(min_length=1, max_length=100)],
+    note: Annotated[str, Field(max_length=2000)] | None = None,
+) -> Acknowledged:
+    """Record that a person has taken note of an alarm; a later acknowledgement replaces an earlier one.
+
+    Raises:
+        BadInputError: there is no such alarm.
+    """
+    store = context.engine.store
+    clean_note: str | None = store.redacting.value(note)
+    now_ns = context.engine.clock()
+    exists = store.write(lambda con: acknowledge(con, alarm_id, annotator=annotator, note=clean_note, now_ns=now_ns))
+    if not exists:
+        raise BadInputError(f"no alarm {alarm_id!r}: `monitors` lists the alarms")
+    return Acknowledged(alarm_id=alarm_id, annotator=annotator)
 
 
 @command("tools_failing", role="query")

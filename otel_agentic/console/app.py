@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from otel_agentic.commands.client import Client, present
 from otel_agentic.console.cases import case, cases, save_case
+from otel_agentic.console.monitors import acknowledge, monitors
 from otel_agentic.console.pages import PAGES, Page, PageFunction
 from otel_agentic.console.requests import PageRequest, page_url
 from otel_agentic.console.review import Claims, record, review
@@ -57,13 +58,14 @@ _NAVIGATION: Final = (
     ("/conversations", "Conversations"),
     ("/review", "Review"),
     ("/cases", "Cases"),
+    ("/monitors", "Monitors"),
     ("/sql", "SQL"),
     ("/collector", "Collector"),
 )
-_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/cases": cases, "/case": case}
+_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/cases": cases, "/case": case, "/monitors": monitors}
 #: A function that records what a form contains: it returns the link to continue with, or a page with a problem.
 FormFunction = Callable[["Client", PageRequest], Page | str]
-_FORMS: Final[Mapping[str, FormFunction]] = {"/label": record, "/case": save_case}
+_FORMS: Final[Mapping[str, FormFunction]] = {"/label": record, "/case": save_case, "/acknowledge": acknowledge}
 #: Commands whose results are reused for a time in proportion to their duration.
 _REPORTS: Final = frozenset({"report", "report_pictures", "truth_clusters"})
 #: Commands that change the results of reports.

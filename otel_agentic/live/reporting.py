@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from uuid import uuid4
 
 from otel_agentic.evaluation.conversation import evaluator_of
 from otel_agentic.evaluators.base import asks
@@ -20,6 +21,7 @@ from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger, RetentionLoop, ScoringLoop
 from otel_agentic.reports.objectives import NS_PER_S, Monitors, alarm_text, change_text
 from otel_agentic.spans.model import Receipt
+from otel_agentic.store.alarms import Alarm, AlarmKind, save_alarms
 from otel_agentic.store.judges import newest_calibrations
 from otel_agentic.store.results import Alarms, MonitorKey, monitor_key, save_monitors, stored_alarms, watermark
 from otel_agentic.telemetry import Agreement, MetricResult, Vitals
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.rebuild import RebuildResult
     from otel_agentic.judges import JudgeFailure, Verdict
+    from otel_agentic.store.connection import Connection
     from otel_agentic.store.store import StoreState
     from otel_agentic.store.table import Key, Measured, Scored
     from otel_agentic.telemetry import Telemetry
@@ -205,22 +208,29 @@ class MonitorLoop(BackgroundLoop):
         all_monitors = monitors.all
         if self._unsaved:
             known_until_ns = monitors.watermark_ns or until_ns
-            self._engine.store.write(lambda con: save_monitors(con, all_monitors, known_until_ns, now_ns))
+            alarms = list(self._new_alarms(all_monitors))
+
+            def write(con: Connection) -> None:
+                save_monitors(con, all_monitors, known_until_ns, now_ns)
+                save_alarms(con, alarms, now_ns)
+
+            self._engine.store.write(write)
             self._unsaved = False
-            self._log_alarms(all_monitors)
+            self._logged = {monitor_key(monitor): (monitor.alarmed_ns, monitor.changed_ns) for monitor in all_monitors}
+            for alarm in alarms:
+                _log.warning("%s", alarm.text)
         self._telemetry.set_objectives([monitor.point for monitor in all_monitors])
         return all_monitors
 
-    def _log_alarms(self, monitors: Sequence[Monitor]) -> None:
-        """Log each alarm once, even if the collector restarts or a changed result moves the time of the alarm."""
+    def _new_alarms(self, monitors: Sequence[Monitor]) -> Iterator[Alarm]:
+        """Yield each alarm once, even if the collector restarts or a changed result moves the time of the alarm."""
         logged = self._logged or {}
         for monitor in monitors:
             broken_ns, changed_ns = logged.get(monitor_key(monitor), (None, None))
             if monitor.alarmed_ns is not None and broken_ns is None:
-                _log.warning("%s", alarm_text(monitor))
+                yield _alarm(monitor, "broken", monitor.alarmed_ns, alarm_text(monitor))
             if monitor.changed_ns is not None and (changed_ns is None or monitor.changed_ns > changed_ns):
-                _log.warning("%s", change_text(monitor))
-        self._logged = {monitor_key(monitor): (monitor.alarmed_ns, monitor.changed_ns) for monitor in monitors}
+                yield _alarm(monitor, "fell", monitor.changed_ns, change_text(monitor))
 
     def _run(self) -> None:
         # If an iteration fails, gauges keep their last values, and the next iteration starts from the same state.
@@ -229,6 +239,17 @@ class MonitorLoop(BackgroundLoop):
             self._wake.wait(self._refresh_s)
             self._wake.clear()
         self._errors.attempt(self.refresh)  # results that became final since
+
+
+def _alarm(monitor: Monitor, kind: AlarmKind, ended_ns: int, text: str) -> Alarm:
+    return Alarm(
+        alarm_id=uuid4().hex,
+        key=monitor.key,
+        objective=monitor.objective.label,
+        kind=kind,
+        conversation_ended_ns=ended_ns,
+        text=text,
+    )
 
 
 #: The phases of a collector.

@@ -414,6 +414,43 @@ class ObjectiveStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RaisedAlarm:
+    """An alarm about an objective of a group: `broken`, or `fell` if the pass rate fell below the objective."""
+
+    alarm_id: str
+    raised_at: str
+    agent: str | None
+    agent_version: str | None
+    environment: str
+    service: str | None
+    criterion: str
+    objective: str
+    kind: str
+    #: The end of the conversation at which it was raised.
+    conversation_ended_at: str
+    description: str
+    acknowledged_at: str | None
+    acknowledged_by: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorList:
+    """The objectives of all groups, and the alarms, the newest first."""
+
+    objectives: list[ObjectiveStatus]
+    alarms: list[RaisedAlarm]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """An alarm that a person has taken note of."""
+
+    alarm_id: str
+    annotator: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WrongClock:
     """A sender whose clock is ahead."""
 

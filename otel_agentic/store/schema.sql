@@ -606,6 +606,24 @@ CREATE TABLE monitors (
     criteria VARCHAR NOT NULL DEFAULT '' -- as in `windows`
 );
 
+-- One row is an alarm about an objective of a group in a running collector. Rows stay when the objective changes.
+CREATE TABLE alarms (
+    alarm_id VARCHAR NOT NULL, -- its id
+    raised_at TIMESTAMP_NS NOT NULL, -- when the collector raised it
+    agent VARCHAR, -- agent name
+    agent_version VARCHAR, -- agent version
+    environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
+    service VARCHAR, -- service.name
+    criterion VARCHAR NOT NULL, -- as in `windows`
+    objective VARCHAR NOT NULL, -- name of the objective
+    kind VARCHAR NOT NULL, -- broken: the evidence that the objective is broken reached its limit; fell: the pass rate fell below the objective
+    conversation_ended_at TIMESTAMP_NS NOT NULL, -- end of the conversation at which it was raised
+    description VARCHAR NOT NULL, -- the alarm as a sentence
+    acknowledged_at TIMESTAMP_NS, -- when a person acknowledged it
+    acknowledged_by VARCHAR, -- that person
+    note VARCHAR -- comment of that person
+);
+
 -- One row is a backfill: everything that decides its result, and how far its newest pass has come.
 CREATE TABLE backfills (
     run_id VARCHAR NOT NULL, -- hash of the request: equal backfills have one row and continue where they stopped

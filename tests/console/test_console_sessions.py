@@ -125,7 +125,7 @@ def test_a_token_opens_a_session_of_its_role(guarded: RunningConsole) -> None:
         assert client.post("/login", data={"token": "wrong"}).status_code == 401
         assert client.post("/login", data={"token": "reader", "name": "Bo"}).status_code == 303
         assert "Bo (reads only)" in client.get("/").text
-        for form in ("/label", "/case"):
+        for form in ("/label", "/case", "/acknowledge"):
             assert client.post(form, data={"id": "x", "verdict": "pass", "record": "{}"}).status_code == 403
         assert client.post("/logout").status_code == 200
         assert client.get("/").status_code == 401

@@ -212,6 +212,8 @@ def test_an_alarm_is_logged_once_and_not_again_after_a_restart(
         MonitorLoop(engine, telemetry).refresh()
 
     (reported,) = [record.getMessage() for record in caplog.records]
+    stored = rows(engine, "SELECT description, kind, agent, objective, acknowledged_by FROM alarms")
+    assert stored == [(reported, "broken", "clerk", "pass^1>=0.9", None)]
     assert opening(reported) == snapshot(
         "agent clerk, version 1, environment production, service shop: pass^1>=0.9 is broken: e-value"
     )

@@ -1,0 +1,61 @@
+"""The page of monitors: the objectives of all groups, and their alarms, which people acknowledge with a note."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_agentic.console.pages import Page
+from otel_agentic.console.requests import PERIODS, PageRequest, page_url
+from otel_agentic.render.html.reliability import Objectives
+from otel_agentic.results import to_json
+from otel_agentic.results.reports import Acknowledged, MonitorList, RaisedAlarm
+
+if TYPE_CHECKING:
+    from otel_agentic.commands import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmRow:
+    """An alarm and the link to the failed conversations of its group."""
+
+    alarm: RaisedAlarm
+    conversations: str
+
+
+def monitors(client: Client, request: PageRequest) -> Page:
+    """Return the objectives and the alarms."""
+    result = client.get(MonitorList, "monitors", **request.selection())
+    return Page(
+        template="monitors",
+        values={
+            "objectives": Objectives.of(result.objectives) if result.objectives else None,
+            "alarms": [AlarmRow(alarm=alarm, conversations=_conversations(alarm)) for alarm in result.alarms],
+            "here": request.url(),
+            "periods": PERIODS,
+        },
+        payload=result,
+        rows=[to_json(alarm) for alarm in result.alarms],
+    )
+
+
+def _conversations(alarm: RaisedAlarm) -> str:
+    return page_url(
+        "/conversations",
+        agent=alarm.agent,
+        agent_version=alarm.agent_version,
+        environment=alarm.environment or None,
+        outcome="fail",
+    )
+
+
+def acknowledge(client: Client, request: PageRequest) -> str:
+    """Record that the annotator has taken note of an alarm; return the link to continue with."""
+    client.get(
+        Acknowledged,
+        "acknowledge_alarm",
+        alarm_id=request.required("alarm_id"),
+        annotator=request.session.annotator,
+        note=request.text("note"),
+    )
+    return page_url("/monitors")

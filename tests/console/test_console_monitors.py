@@ -1,0 +1,72 @@
+"""Monitors: alarms that a running collector raised, their conversations, and their acknowledgement."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.console.conftest import RunningConsole, serving
+from tests.console.test_console_pages import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx
+
+OBJECTIVE = {"agent": "trip-*", "target": 0.9, "name": "nine of <b>ten</b>"}
+
+
+@pytest.fixture
+def console(tmp_path: Path, demo_file: Path) -> Iterator[RunningConsole]:
+    """Serve a store with an objective that trip-planner 1.1.0 breaks."""
+    db = tmp_path / "demo.duckdb"
+    shutil.copy(demo_file, db)
+    yield from serving(db, slo={"objectives": [OBJECTIVE], "block": "none"}, windows={"lateness_s": 1.0})
+
+
+def raised(session: httpx.Client) -> list[dict[str, Any]]:
+    """Return the alarms, once there are some."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        alarms: list[dict[str, Any]] = session.get("/monitors.json").json()["alarms"]
+        if alarms:
+            return alarms
+        time.sleep(0.2)
+    pytest.fail("no alarm was raised")
+
+
+def test_an_alarm_leads_to_its_conversations_and_is_acknowledged(console: RunningConsole) -> None:
+    with console.session() as session:
+        broken = next(alarm for alarm in raised(session) if alarm["kind"] == "broken")
+        page = session.get("/monitors")
+        link = re.search(r'<a href="(/conversations\?[^"]+)">failed conversations</a>', page.text)
+
+        assert (broken["agent"], broken["agent_version"]) == ("trip-planner", "1.1.0")
+        assert "nine of <b>ten</b> is broken: e-value" in text_of(page)
+        assert "<b>ten" not in page.text
+        assert link is not None
+        listed = session.get(unescape(link[1]).replace("/conversations", "/conversations.json")).json()["rows"]
+        assert {(row["agent_version"], row["outcome"]) for row in listed} == {("1.1.0", "fail")}
+        assert len(listed) == 11
+
+        answer = session.post(
+            "/acknowledge", data={"alarm_id": broken["alarm_id"], "note": "rolled back"}, follow_redirects=True
+        )
+        assert "rolled back" in text_of(answer)
+        (again,) = (alarm for alarm in raised(session) if alarm["alarm_id"] == broken["alarm_id"])
+        assert (again["acknowledged_by"], again["note"]) == ("ana", "rolled back")
+        assert session.post("/acknowledge", data={"alarm_id": "x"}).status_code == 400
+
+
+def test_without_an_objective_the_page_names_the_setting(empty: RunningConsole) -> None:
+    with empty.session() as session:
+        page = text_of(session.get("/monitors"))
+
+    assert "slo.objectives" in page
+    assert "No alarm was raised" in page
