@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import Distribution, EntryPoint, entry_points
@@ -35,8 +36,20 @@ class Plugin:
         except Exception as error:
             raise PluginError(
                 f"{self.group} plug-in {self.name!r} of {self.distribution} {self.version} does not load "
-                f"({self.value}): {type(error).__name__}: {error}"
+                f"({self.value}): {type(error).__name__}: {error}{self._location(error)}"
             ) from error
+
+    def _location(self, error: Exception) -> str:
+        """Return where the package was loaded from if a module of it is missing: another package may have its name."""
+        name = self.value.partition(":")[0].partition(".")[0]
+        folders = list(getattr(sys.modules.get(name), "__path__", ()))
+        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        if not folders or not missing.startswith(f"{name}."):
+            return ""
+        return (
+            f"; the package {name!r} was loaded from {folders[0]}: if it is another package with this name, remove its parent "
+            "folder from PYTHONPATH, or run the command in another folder"
+        )
 
 
 @cache

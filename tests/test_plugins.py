@@ -101,6 +101,15 @@ def test_finding_a_broken_plug_in_does_not_import_it(third_party: Path) -> None:
     assert "broken\n" == ran.stdout
 
 
+def test_another_package_with_the_name_of_ours_is_named_with_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "collectors").mkdir()
+    (tmp_path / "collectors" / "__init__.py").touch()
+    load = "from otel_agentic import plugins\nplugins.get('collectors', 'files').load()"
+    ran = python(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{load}")
+
+    assert f"'collectors' was loaded from {tmp_path / 'collectors'}: if it is another package" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

@@ -79,6 +79,7 @@ def correct_case(
         ConflictError: another version is current, or there is a case with this id already.
     """
     store, runner = engine.store, engine.runner
+    chosen = runner.chosen  # raises before anything is stored
     case = redacted_case(_only_case(record), store.redacting)
     now_ns = engine.clock()
 
@@ -100,7 +101,7 @@ def correct_case(
         keys += newly_matched
     with store.read() as con:
         before = outcomes_of_attempts(con, keys)
-    runner.evaluate(truth, EvaluationRequest(keys=keys, chosen=runner.chosen), on_scored)
+    runner.evaluate(truth, EvaluationRequest(keys=keys, chosen=chosen), on_scored)
     with store.read() as con:
         after = outcomes_of_attempts(con, keys)
     return Correction(case=case, before=before, after=after, not_matched=not_matched)
