@@ -155,6 +155,8 @@ def test_the_spans_of_a_conversation_lead_to_their_attributes(session: httpx.Cli
         ("/conversation", "/conversation needs the parameter id"),
         ("/conversations?cursor=%21", "cursor '!' is invalid"),
         ("/conversations?limit=many", "limit: 'many' is not a whole number"),
+        ("/review?reviewers=0", "reviewers"),
+        ("/review?reviewers=99999999999999999999", "reviewers"),
         ("/?criterion=beauty", "beauty"),
         ("/sql?q=DROP+TABLE+spans", "spans"),
     ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import Field
 
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, parse_json, rows
@@ -96,7 +98,7 @@ class ConversationFilter:
     text: str | None = None
     labelled: bool | None = None
     not_labelled_by: str | None = None
-    reviewers: int | None = None
+    reviewers: Annotated[int, Field(ge=1, le=100)] | None = None
     disagreements: Literal[True] | None = None
 
 
