@@ -21,6 +21,7 @@ EXIT_CODES = {
     "DecodeError": 3,
     "TooLargeError": 3,
     "CaseError": 3,
+    "ConflictError": 3,
     "QueryError": 3,
     "StoreError": 4,
     "StoreBusyError": 4,
@@ -75,7 +76,7 @@ def test_an_unexpected_error_asks_senders_to_retry() -> None:
 def test_no_answer_makes_an_otlp_client_drop_spans_in_silence(codes: errors.ErrorCodes) -> None:
     """A client retries 429, 502, 503 and 504; of the rest only those may be sent that a retry cannot help."""
     assert hasattr(grpc.StatusCode, codes.grpc)
-    assert codes.http in {400, 413, 422} or (codes.http in {502, 503} and codes.grpc == "UNAVAILABLE")
+    assert codes.http in {400, 409, 413, 422} or (codes.http in {502, 503} and codes.grpc == "UNAVAILABLE")
 
 
 def test_messages_are_kept() -> None:
