@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -95,7 +94,7 @@ def monitors(
         alarms = list_alarms(con, selection, limit)
     return MonitorList(
         objectives=objectives_report(context.engine, selection.agent) if context.engine.settings.slo.objectives else [],
-        alarms=[from_json(RaisedAlarm, to_json_value(asdict(alarm))) for alarm in alarms],
+        alarms=[from_json(RaisedAlarm, to_json_value(alarm)) for alarm in alarms],
     )
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
-from otel_agentic.store.table import Selection, Table, bounds, fields_of, rows
+from otel_agentic.store.table import Row, Selection, Table, bounds, fields_of, rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -48,26 +47,6 @@ class Alarm:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAlarm:
-    """An alarm as it is stored."""
-
-    alarm_id: str
-    raised_at: datetime
-    agent: str | None
-    agent_version: str | None
-    environment: str
-    service: str | None
-    criterion: str
-    objective: str
-    kind: AlarmKind
-    conversation_ended_at: datetime
-    description: str
-    acknowledged_at: datetime | None
-    acknowledged_by: str | None
-    note: str | None
-
-
 def save_alarms(con: DuckDBPyConnection, alarms: Sequence[Alarm], now_ns: int) -> None:
     """Append new alarms."""
     Table(con, "alarms").insert(
@@ -83,9 +62,9 @@ def save_alarms(con: DuckDBPyConnection, alarms: Sequence[Alarm], now_ns: int) -
     )
 
 
-def list_alarms(con: DuckDBPyConnection, selection: Selection, limit: int) -> list[StoredAlarm]:
+def list_alarms(con: DuckDBPyConnection, selection: Selection, limit: int) -> list[Row]:
     """Return the newest alarms that were raised in the period of a selection."""
-    return [StoredAlarm(**row) for row in rows(con, _ALARMS, {**bounds(selection), "limit": limit})]
+    return rows(con, _ALARMS, {**bounds(selection), "limit": limit})
 
 
 def acknowledge(con: DuckDBPyConnection, alarm_id: str, *, annotator: str, note: str | None, now_ns: int) -> bool:
