@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,6 +33,7 @@ from otel_agentic.errors import BackendError, BadInputError, StoreBusyError, Usa
 from otel_agentic.regular_files import open_regular
 from otel_agentic.render.store import (
     print_copied,
+    print_erased,
     print_exported,
     print_imported,
     print_stats,
@@ -41,6 +43,7 @@ from otel_agentic.render.store import (
 from otel_agentic.render.terminal import print_result
 from otel_agentic.results.store import (
     BackupPiece,
+    Erasures,
     ExportedStore,
     FilePiece,
     FileSize,
@@ -246,6 +249,57 @@ def vacuum(
     if local and not dry_run:
         result = replace(result, file=_compacted(target.settings()))
     print_result(result, output, partial(print_vacuum, local=local), quiet=quiet)
+
+
+@store.command(short_help="Erase a conversation, or everything of a person.")
+@target_options
+@click.option("--user", metavar="ID", help="Erase the conversations and the feedback of this end user.")
+@click.option("--conversation", metavar="ID", help="Erase this conversation.")
+@click.option("--environment", metavar="NAME", help="Only in this environment. Default: in all environments.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be erased.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@format_option
+@quiet_option
+def erase(
+    target: Target,
+    user: str | None,
+    conversation: str | None,
+    environment: str | None,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+    quiet: bool,
+) -> None:
+    """Erase a conversation or a person from tables, exported Parquet files, snapshots, annotations and cases.
+
+    A conversation belongs to a person if a span of it has the person's id, for example as `user.id`. Backups, folders of `store
+    export` and telemetry that was sent are not changed. A file that a collector holds is rewritten by `store vacuum`, once the
+    collector has stopped.
+    """
+    arguments = {"user": user, "conversation_id": conversation, "environment": environment}
+    with target.open() as client:
+        result = client.get(Erasures, "store_erase", **arguments, dry_run=True)
+        if not dry_run:
+            if not yes:
+                _confirm_erasure(result)
+            result = client.get(Erasures, "store_erase", **arguments)
+        local = not client.is_remote
+    if local and not dry_run:
+        result = replace(result, file=_compacted(target.settings()))
+    print_result(result, output, print_erased, quiet=quiet)
+
+
+def _confirm_erasure(expected: Erasures) -> None:
+    """Ask on a terminal whether to erase.
+
+    Raises:
+        UsageError: there is no terminal, or the answer is no.
+    """
+    print_erased(expected, stderr=True)
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        raise UsageError("pass --yes to erase this, or --dry-run to only count it")
+    if not click.confirm("This cannot be undone. Erase it?", err=True):
+        raise UsageError("nothing was erased")
 
 
 @store.command(name="export", short_help="Write the store as Parquet files.")

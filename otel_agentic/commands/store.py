@@ -14,9 +14,11 @@ from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.config import export_folder_of
 from otel_agentic.dialects.frameworks import framework_of
+from otel_agentic.engine.erasure import Eraser
 from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.engine.transfer import snapshot
 from otel_agentic.reports.conversations import by_framework, id_reuse_of, of_view, wrong_clocks_of
+from otel_agentic.results.store import Erasures
 from otel_agentic.store.connection import DEFAULT, require_evaluation, to_json_value
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.maintenance import vacuum as stats
@@ -124,6 +126,31 @@ def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = F
             )
             payload["removed"] = retention_pass.run().to_json()
     return payload
+
+
+@command("store_erase")
+def store_erase(
+    context: Context,
+    *,
+    user: str | None = None,
+    conversation_id: str | None = None,
+    environment: str | None = None,
+    dry_run: bool = False,
+) -> Erasures:
+    """Erase everything stored about a conversation, or about all conversations and the feedback of an end user.
+
+    Args:
+        context: the store and its resources.
+        user: an end user, as the spans name them.
+        conversation_id: a conversation; either this or `user` is given.
+        environment: only in this environment.
+        dry_run: only count what would be erased.
+    """
+    engine = context.engine
+    eraser = Eraser(engine)
+    with engine.retention_lock:
+        erasure = eraser.find(user=user, conversation_id=conversation_id, environment=environment)
+        return eraser.count(erasure) if dry_run else eraser.erase(erasure)
 
 
 @command("store_export")

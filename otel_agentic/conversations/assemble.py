@@ -232,8 +232,15 @@ def _waits_for(turn: TurnSpans, event: object) -> bool:
 
 #: A longer state, in characters, is not read.
 _LONGEST_STATE: Final = 1_000_000
-#: The attributes of the user (the second name is the older one) and of the session, by the semantic conventions.
-_USER: Final = ("user.id", "enduser.id")
+#: The attributes of the end user, by the semantic conventions (the second name is the older one), Langfuse and OpenLLMetry.
+USER_ATTRIBUTES: Final = (
+    "user.id",
+    "enduser.id",
+    "enduser.pseudo.id",
+    "langfuse.user.id",
+    "traceloop.association.properties.user_id",
+)
+#: The attribute of the session, by the semantic conventions.
 _SESSION: Final = ("session.id",)
 #: The largest number of plans that are kept for one turn.
 _MOST_PLANS: Final = 100
@@ -366,7 +373,7 @@ def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | N
     A session id that equals the conversation id is ignored. The ids themselves stay in the spans: hashes are enough to find out
     whether two conversations belong to the same user or session.
     """
-    named = (node for node in nodes if not node.span.attributes.keys().isdisjoint((*_USER, *_SESSION)))
+    named = (node for node in nodes if not node.span.attributes.keys().isdisjoint((*USER_ATTRIBUTES, *_SESSION)))
     nodes_by_time = sorted(named, key=by_time)
     return tuple(  # type: ignore[return-value]  # one hash for the user, one for the session
         next(
@@ -378,7 +385,7 @@ def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | N
             ),
             None,
         )
-        for names in (_USER, _SESSION)
+        for names in (USER_ATTRIBUTES, _SESSION)
     )
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from otel_agentic.config import export_folder_of
 from otel_agentic.errors import ConfigError, OtelAgenticError
 from otel_agentic.store.connection import Connection, error_summary
-from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.maintenance import export as exports
 from otel_agentic.store.maintenance import retention as aging
 from otel_agentic.store.maintenance.export import (
@@ -264,20 +263,7 @@ class RetentionPass:
         self._results_cut_ns = max(0, self._cut_ns - widest_ns(windows))
         if not self._dry_run:
             bounds = {"conversations_from_ns": self._cut_ns, "results_from_ns": self._results_cut_ns}
-            self._engine.store.write(lambda con: self._add_counts(con, **bounds))
-
-    def _add_counts(
-        self, con: Connection, *, conversations_from_ns: int = 0, results_from_ns: int = 0, **counts: int
-    ) -> None:
-        """Add to the stored retention state, in a writer transaction; times never decrease."""
-        before = retention_state(con)
-        now = replace(
-            before,
-            conversations_from_ns=max(before.conversations_from_ns, conversations_from_ns),
-            results_from_ns=max(before.results_from_ns, results_from_ns),
-            **{name: getattr(before, name) + count for name, count in counts.items()},
-        )
-        aging.save_retention_state(con, now, self._now_ns)
+            self._engine.store.write(lambda con: aging.add_to_retention_state(con, self._now_ns, **bounds))
 
     def _remove_conversations(self) -> None:
         with self._engine.store.read() as con:
@@ -303,7 +289,7 @@ class RetentionPass:
 
         def write(con: Connection) -> None:
             remove(con, portion, self._now_ns)
-            self._add_counts(con, **counts)
+            aging.add_to_retention_state(con, self._now_ns, **counts)
 
         self._write_and_pause(write)
 
@@ -320,7 +306,7 @@ class RetentionPass:
 
     def _remove_loose(self, unit: str, con: Connection, rows: OldRows) -> int:
         removed = aging.remove_loose(con, unit, rows, self._now_ns)
-        self._add_counts(con, **{unit: removed})
+        aging.add_to_retention_state(con, self._now_ns, **{unit: removed})
         return removed
 
     def _remove_results(self) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -87,7 +88,7 @@ class Assembler(BackgroundLoop):
         self._engine = engine
         self._settings: ConversationSettings = engine.settings.conversations
         self._on_rebuilt = on_rebuilt
-        self._lock = threading.Lock()
+        self._arrival_lock = threading.Lock()
         self._arrived: dict[str, int] = {}
         self._open: dict[Key, _Open] = {}
         self._loose: dict[str, int] = {}
@@ -98,6 +99,8 @@ class Assembler(BackgroundLoop):
         self._item_s = 0.0
         self._immediate = min(self._settings.turn_idle_s, self._settings.idle_s) < _SHORT_S
         self._errors = LoopErrorLogger(_log, "rebuilding conversations")
+        #: Held while conversations are rebuilt.
+        self.lock = threading.Lock()
 
     def start(self) -> None:
         """Resume what an earlier process left unread or open, then start the thread."""
@@ -114,7 +117,7 @@ class Assembler(BackgroundLoop):
     def arrived(self, trace_ids: Iterable[str]) -> None:
         """Record that spans of these traces were stored."""
         now_ns = self._engine.clock()
-        with self._lock:
+        with self._arrival_lock:
             for trace_id in trace_ids:
                 if len(self._arrived) >= _MAX_ARRIVED and trace_id not in self._arrived:
                     self._overflowed = True
@@ -143,10 +146,14 @@ class Assembler(BackgroundLoop):
 
     def tick(self) -> RebuildResult:
         """Process everything that is due; return the changes."""
+        with self.lock:
+            return self._tick()
+
+    def _tick(self) -> RebuildResult:
         self._portion = self._next_portion()
         began = time.monotonic()
         self._catch_up()
-        with self._lock:
+        with self._arrival_lock:
             arrived = dict(islice(self._arrived.items(), self._portion))
             for trace_id in arrived:
                 del self._arrived[trace_id]
@@ -154,7 +161,7 @@ class Assembler(BackgroundLoop):
             try:
                 self._record(self._engine.rebuilder.read(arrived), max(arrived.values()))
             except BaseException:
-                with self._lock:
+                with self._arrival_lock:
                     self._arrived = arrived | self._arrived
                 raise
         rebuilt = self._rebuild_due(self._engine.clock())
@@ -170,7 +177,7 @@ class Assembler(BackgroundLoop):
 
     def _catch_up(self) -> None:
         """Read from the store the arrived traces that exceeded the memory limit."""
-        with self._lock:
+        with self._arrival_lock:
             must_read = self._overflowed and not self._arrived
             self._overflowed = self._overflowed and not must_read
         if must_read:
@@ -438,8 +445,11 @@ class LiveCollector(EngineListener):
             "failures_merged",
             "label",
             "feedback",
+            "truth_save",
+            "store_erase",
         }:
-            with self.scoring_loop.lock:  # concurrent runs would score the same conversation, or ask the judge twice
+            # Concurrent runs would score the same conversation, or ask the judge twice; none may write erased rows.
+            with self.assembler.lock if name == "store_erase" else nullcontext(), self.scoring_loop.lock:
                 result = commands.call(name, arguments)
             self._reporter.report_agreement()
             return result

@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.render.terminal import Column, console, numbers, print_table, say
-from otel_agentic.render.text import moment, plural
+from otel_agentic.render.text import moment, plural, safe
 
 if TYPE_CHECKING:
-    from otel_agentic.results.store import ExportedStore, ImportedStore, StoreCopy, StoreStats, Upgrade, Vacuum
+    from collections.abc import Sequence
+
+    from otel_agentic.results.store import (
+        Erasures,
+        ExportedStore,
+        ImportedStore,
+        StoreCopy,
+        StoreStats,
+        Upgrade,
+        Vacuum,
+    )
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
@@ -95,6 +105,53 @@ def print_vacuum(result: Vacuum, *, local: bool) -> None:
         )
     elif not local and not result.dry_run:
         say(out, "a collector holds the file: it keeps its size, and its free room is used again")
+
+
+#: Erased conversations and cases that are listed by name.
+_MOST_NAMES: Final = 20
+
+
+def print_erased(result: Erasures, *, stderr: bool = False) -> None:
+    """Print the erased rows, or in a dry run those to erase."""
+    out = console(stderr=stderr)
+    verb = "would erase" if result.dry_run else "erased"
+    names = [item.conversation_id for item in result.conversations]
+    say(out, f"{verb} {plural(len(names), 'conversation')}{_listed(names)}")
+    if result.cases:
+        cases = [f"{case.case_id} ({case.dataset})" if case.dataset else case.case_id for case in result.cases]
+        say(out, f"{verb} {plural(len(cases), 'case')} made from them{_listed(cases)}")
+    rows = sorted(result.rows.items(), key=lambda item: (-item[1], item[0]))
+    print_table(out, [Column(name="table", unfolded=True), *numbers("rows")], [(name, f"{n:,}") for name, n in rows])
+    if result.files:
+        say(out, f"exported: {plural(result.file_rows, 'row')} in {plural(result.files, 'file')}")
+    if result.dry_run:
+        return
+    if result.judge_verdicts:
+        say(
+            out,
+            f"{plural(result.judge_verdicts, 'verdict')} of judges taken out of the cache; their cost stays counted",
+        )
+    if result.left:
+        say(out, f"{plural(result.left, 'row')} arrived meanwhile: run the command again")
+    else:
+        say(out, "a search afterwards found nothing in the tables and exported files")
+    if result.file is None:
+        say(
+            out,
+            "the collector holds the file: free blocks of it may contain erased text until they are used again, or until "
+            "`otel-agentic store vacuum` rewrites it after a stop",
+        )
+    else:
+        say(
+            out,
+            f"the file was rewritten: {size_text(result.file.bytes_before)} before, {size_text(result.file.bytes_after)} now",
+        )
+    say(out, "not changed: backups, copies of upgrades, other exports, and telemetry that was sent")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f": {', '.join(map(safe, names[:_MOST_NAMES]))}{more}" if names else ""
 
 
 def print_copied(result: StoreCopy, verb: str) -> None:

@@ -100,6 +100,49 @@ class Vacuum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedConversation:
+    """The identity of an erased conversation."""
+
+    environment: str
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCase:
+    """A case that was made from an erased conversation, and is erased with it."""
+
+    dataset: str
+    case_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasures:
+    """The erased rows, or in a dry run those to erase.
+
+    Attributes:
+        dry_run: whether nothing was erased yet.
+        conversations: the conversations.
+        rows: rows by table.
+        files: exported Parquet files with rows about them, which are rewritten.
+        file_rows: these rows.
+        cases: cases made from the conversations.
+        judge_verdicts: verdicts taken out of the cache; 0 in a dry run.
+        left: rows that a search found afterwards; None in a dry run.
+        file: the size of the file before and after it was rewritten without free blocks; None if it was not.
+    """
+
+    dry_run: bool
+    conversations: list[ErasedConversation]
+    rows: dict[str, int]
+    files: int
+    file_rows: int
+    cases: list[SourceCase]
+    judge_verdicts: int = 0
+    left: int | None = None
+    file: FileSize | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilePiece:
     """A piece of an exported Parquet file, base64; `last` completes the file. The path is None if there is no file."""
 

@@ -67,7 +67,10 @@ FROM judge_calls
 GROUP BY judge, judge_version, model
 ORDER BY last_at DESC, judge, judge_version, model
 """
-_CHOSEN: Final = "($judge IS NULL OR judge = $judge) AND ($before IS NULL OR judged_at < make_timestamp_ns($before))"
+_CHOSEN: Final = """
+    ($judge IS NULL OR judge = $judge) AND ($before IS NULL OR judged_at < make_timestamp_ns($before))
+    AND ($since IS NULL OR judged_at >= make_timestamp_ns($since))
+"""
 _COUNT: Final = f"SELECT count(*) FROM judge_calls WHERE cleared IS NOT TRUE AND {_CHOSEN}"  # noqa: S608 — a constant of our own
 _FORGET: Final = f"UPDATE judge_calls SET cleared = true, reasoning = NULL, texts = NULL WHERE {_CHOSEN}"  # noqa: S608 — same
 _DROP: Final = "DELETE FROM judge_calls WHERE cleared AND judged_at < make_timestamp_ns($counted_from)"
@@ -226,7 +229,14 @@ def judge_summary(con: DuckDBPyConnection) -> list[Row]:
     return rows(con, _SUMMARY, {})
 
 
-def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int | None, counted_from_ns: int) -> int:
+def clear_verdicts(
+    con: DuckDBPyConnection,
+    *,
+    judge: str | None = None,
+    since_ns: int | None = None,
+    before_ns: int | None = None,
+    counted_from_ns: int,
+) -> int:
     """Remove verdicts from the cache, with their reasoning; return how many.
 
     Calls that count for the budget are remaining until its window has passed: clearing the cache frees no budget.
@@ -234,10 +244,11 @@ def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int
     Args:
         con: a connection in a transaction.
         judge: only verdicts of this judge; None for all judges.
+        since_ns: only verdicts from this time on; None for any time.
         before_ns: only verdicts from before this time; None for any time.
         counted_from_ns: start of the budget window.
     """
-    parameters = {"judge": judge, "before": before_ns}
+    parameters = {"judge": judge, "since": since_ns, "before": before_ns}
     count = int(con.execute(_COUNT, parameters).fetchall()[0][0])
     con.execute(_FORGET, parameters)
     con.execute(_DROP, {"counted_from": counted_from_ns})

@@ -101,7 +101,7 @@ CREATE TABLE conversations (
     built_at TIMESTAMP_NS NOT NULL, -- when this revision was built
     definitions_hash VARCHAR, -- tools available to the agent, see tool_definitions; null if not captured
     final_state JSON, -- the final state of the world, from the last span that names one; null without one
-    user_hash UBIGINT, -- hash of user.id, else enduser.id, of its spans; null where none names a user
+    user_hash UBIGINT, -- hash of the id of the end user in its spans, such as user.id; null where none names a user
     session_hash UBIGINT -- hash of session.id, where that is not the conversation itself; null where none names one
 );
 

@@ -317,6 +317,13 @@ class Snapshots:
         is_recent = requested_s - snapshot.made_s < self._settings.snapshot_interval_s and not fresh
         return snapshot if is_recent or snapshot.made_s >= requested_s else None
 
+    def discard(self) -> None:
+        """Remove the file, because it contains rows that were erased; the next query makes a new one."""
+        with self._making:
+            self._current = None
+            self.path.unlink(missing_ok=True)
+            self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)
+
     def close(self) -> None:
         """Stop refreshing; remove the file, unless the settings name it."""
         self._closing.set()

@@ -391,7 +391,7 @@ _ROW_GROUP: Final = 16_384
 _SORTED_ROWS: Final = 200_000
 _OPTIONS: Final = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
 # A folder named `day=2026-03-01` is not a column of the table.
-_READ: Final = "read_parquet($old, hive_partitioning = false, union_by_name = true)"
+READ: Final = "read_parquet($old, hive_partitioning = false, union_by_name = true)"
 
 
 def write_hour(con: DuckDBPyConnection, folder: Path, unit: str, hour_ns: int) -> tuple[list[Written], int | None]:
@@ -434,13 +434,13 @@ def _replace(
     sql = table.rows
     parameters: dict[str, Any] = _period(*period_ns)
     if target.is_file():
-        removed = f"SELECT * FROM {_READ} ANTI JOIN {table.held} h USING ({table.identity})"  # noqa: S608 — names of our own schema
+        removed = f"SELECT * FROM {READ} ANTI JOIN {table.held} h USING ({table.identity})"  # noqa: S608 — names of our own schema
         sql, parameters = f"{sql} UNION ALL BY NAME {removed}", {**parameters, "old": [str(target)]}
     elif not row_count:
         return False
     with work_folder(folder) as work:
         draft = work / target.name
-        rows = _copy(con, sql, parameters, draft, order=table.order, row_count=row_count)
+        rows = copy_rows(con, sql, parameters, draft, order=table.order, row_count=row_count)
         if rows:
             move_durably(draft, target)
         else:
@@ -448,7 +448,7 @@ def _replace(
     return bool(rows)
 
 
-def _copy(
+def copy_rows(
     con: DuckDBPyConnection, sql: str, parameters: dict[str, Any], draft: Path, *, order: str, row_count: int
 ) -> int:
     """Write the rows of a query, about `row_count`; return their exact number."""
@@ -491,9 +491,9 @@ def _merge(con: DuckDBPyConnection, folder: Path, table: Exported, day_ns: int) 
     if not files or files == [day_path / DAY]:
         return bool(files)
     old = {"old": [str(file) for file in files]}
-    (row_count,) = con.execute(f"SELECT count(*) FROM {_READ}", old).fetchall()[0]  # noqa: S608 — our own fragment
+    (row_count,) = con.execute(f"SELECT count(*) FROM {READ}", old).fetchall()[0]  # noqa: S608 — our own fragment
     with work_folder(folder) as work:
-        _copy(con, f"SELECT * FROM {_READ}", old, work / DAY, order=table.order, row_count=row_count)  # noqa: S608 — the same
+        copy_rows(con, f"SELECT * FROM {READ}", old, work / DAY, order=table.order, row_count=row_count)  # noqa: S608 — the same
         sync(work / DAY)
         return exchange(work, day_path)
 
@@ -514,7 +514,7 @@ def write_day(con: DuckDBPyConnection, folder: Path, table: str, day_ns: int) ->
     if not row_count:
         return draft, 0
     period = _period(day_ns, day_ns + DAY_NS)
-    return draft, _copy(con, exported.rows, period, draft, order=exported.order, row_count=row_count)
+    return draft, copy_rows(con, exported.rows, period, draft, order=exported.order, row_count=row_count)
 
 
 def days_of(con: DuckDBPyConnection, unit: str, since_ns: int | None, until_ns: int | None) -> Sequence[int]:

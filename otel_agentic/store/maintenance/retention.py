@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from otel_agentic.store.conversations import CONVERSATION_ID, TRACE_ID, RetentionState, drop_unused
+from otel_agentic.store.conversations import CONVERSATION_ID, TRACE_ID, drop_unused, retention_state
 from otel_agentic.store.maintenance.export import FAMILY, HOUR_NS, LOOKED_UNTIL, MARKS, hour_sql
 from otel_agentic.store.results import Columns, fetch_columns
 from otel_agentic.store.table import LAST_NS, Key, key_columns, registered, rows_with
@@ -214,17 +214,23 @@ def remove_unused(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: i
     drop_unused(con)
 
 
-def save_retention_state(con: DuckDBPyConnection, now: RetentionState, now_ns: int) -> None:
-    """Store the times from which the store is complete, and how much was removed so far."""
+def add_to_retention_state(
+    con: DuckDBPyConnection,
+    now_ns: int,
+    *,
+    conversations_from_ns: int = 0,
+    results_from_ns: int = 0,
+    **counts: int,
+) -> None:
+    """Add counts of removed items to the stored state, in a transaction of the writer; its times never decrease."""
+    before = retention_state(con)
     con.execute(_FORGET)
     con.execute(
         _SAVE_STATE,
         {
-            "conversations_from": now.conversations_from_ns,
-            "results_from": now.results_from_ns,
-            "conversations": now.conversations,
-            "spans": now.spans,
-            "log_records": now.log_records,
+            "conversations_from": max(before.conversations_from_ns, conversations_from_ns),
+            "results_from": max(before.results_from_ns, results_from_ns),
+            **{name: getattr(before, name) + counts.get(name, 0) for name in ("conversations", "spans", "log_records")},
             "now": now_ns,
         },
     )
@@ -357,7 +363,7 @@ def _portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -
             yield Portion(row_ids={unit: row_ids[unit][:MOST_SPANS]}, traces=names)
             row_ids[unit] = row_ids[unit][MOST_SPANS:]
     family = {table: [row_id for (row_id,) in rows_with(con, requested, sql)] for table, sql in _FAMILY_ROWS.items()}
-    marks = {int(hour): int(mark) for hour, mark in rows_with(con, requested, _MARKS)} if exported else {}
+    marks = marks_of(con, requested) if exported else {}
     yield Portion(row_ids={**row_ids, **family}, traces=names, keys=tuple(keys), marks=marks)
 
 
@@ -393,15 +399,35 @@ def remove(con: DuckDBPyConnection, portion: Portion, now_ns: int) -> None:
     for table, row_ids in portion.row_ids.items():
         if row_ids:
             _delete(con, table, row_ids, keys if table in FAMILY else traces)
-    if not portion.keys:
-        return
+    if portion.keys:
+        record_removal(con, keys, traces, portion.marks, now_ns)
+
+
+def record_removal(
+    con: DuckDBPyConnection,
+    keys: Mapping[str, Sequence[str]],
+    traces: Mapping[str, Sequence[str]],
+    marks: Mapping[int, int],
+    now_ns: int,
+) -> None:
+    """Record conversations and traces as removed, so that their late spans are not rebuilt.
+
+    Args:
+        con: a connection in a transaction of the writer.
+        keys: columns `environment` and `conversation_id`.
+        traces: the column `trace_id`.
+        marks: from `marks_of`, read before the conversations were deleted.
+        now_ns: the current time, ns since the epoch.
+    """
     _tombstones(con, "conversation", keys, now_ns)
     _tombstones(con, "trace", traces, now_ns)
-    marks: dict[str, Any] = {
-        "hour": list(portion.marks),
-        "mark": np.array(list(portion.marks.values()), dtype="uint64"),
-    }
-    rows_with(con, marks, _UNMARK, fetch=False)
+    columns: dict[str, Any] = {"hour": list(marks), "mark": np.array(list(marks.values()), dtype="uint64")}
+    rows_with(con, columns, _UNMARK, fetch=False)
+
+
+def marks_of(con: DuckDBPyConnection, keys: Mapping[str, Sequence[str]]) -> dict[int, int]:
+    """Return the contributions of conversations to the digests of exported hours, by hour, ns."""
+    return {int(hour): int(mark) for hour, mark in rows_with(con, keys, _MARKS)}
 
 
 def _tombstones(con: DuckDBPyConnection, kind: str, requested: Mapping[str, Sequence[str]], now_ns: int) -> None:
