@@ -1,7 +1,8 @@
-"""`otel-agentic alerts`: Prometheus rules and a Grafana dashboard for the emitted metrics."""
+"""`otel-agentic alerts`: Prometheus rules and a Grafana dashboard for the emitted metrics, and test notifications."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from otel_agentic.cli.help import HelpfulGroup
 from otel_agentic.cli.options import config_option, settings_of
+from otel_agentic.errors import BackendError, UsageError
 from otel_agentic.render.terminal import print_text
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=HelpfulGroup)
 def alerts() -> None:
-    """Print Prometheus rules and a Grafana dashboard that monitor your agents."""
+    """Print Prometheus rules and a Grafana dashboard that monitor your agents, and test notifications of alarms."""
 
 
 @alerts.command(short_help="Print Prometheus rules for your objectives.")
@@ -42,6 +44,33 @@ def dashboard() -> None:
     from otel_agentic.telemetry.alerts import dashboard_text  # noqa: PLC0415 — as above
 
     print_text(dashboard_text(), escapes=True)
+
+
+@alerts.command(short_help="Send a test notification.")
+@config_option
+@click.option("--target", metavar="NAME", help="Only to this target of notify.targets. Default: to all.")
+def test(config_file: Path | None, target: str | None) -> None:
+    """Send a test notification to the targets of the settings (notify.targets), as a collector sends alarms."""
+    from otel_agentic.live.notifications import NotSentError, sample_notification, send  # noqa: PLC0415 — as above
+
+    settings = settings_of(config_file).notify
+    names = [item.name for item in settings.targets]
+    if not names or (target is not None and target not in names):
+        requested = "no target" if target is None else f"no target {target!r}"
+        raise UsageError(f"{requested} in notify.targets; targets: {', '.join(map(repr, names)) or 'none'}")
+    now_ns = time.time_ns()
+    failed = []
+    for item in settings.targets:
+        if target not in {None, item.name}:
+            continue
+        try:
+            send(item, sample_notification(now_ns), now_s=now_ns // 1_000_000_000, timeout_s=settings.timeout_s)
+        except NotSentError as error:
+            failed.append(f"{item.name}: {error}")
+        else:
+            print_text(f"sent to {item.name}\n")
+    if failed:
+        raise BackendError(f"not sent to {'; '.join(failed)}")
 
 
 def _warn(settings: Settings) -> None:

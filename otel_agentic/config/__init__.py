@@ -11,6 +11,7 @@ from otel_agentic.config.load import (
     load_settings,
     settings_file,
 )
+from otel_agentic.config.notify import NotifySettings, NotifyTarget
 from otel_agentic.config.quality import (
     EvaluatorSettings,
     GateSettings,
@@ -54,6 +55,8 @@ __all__ = [
     "JudgeSettings",
     "LogSettings",
     "MatchingSettings",
+    "NotifySettings",
+    "NotifyTarget",
     "Objective",
     "Price",
     "ProcessingSettings",

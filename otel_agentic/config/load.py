@@ -26,6 +26,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from otel_agentic.config.notify import NotifySettings
 from otel_agentic.config.quality import EvaluatorSettings, GateSettings, SloSettings
 from otel_agentic.config.sections import (
     AdminSettings,
@@ -64,7 +65,19 @@ _RENAMED: Final = {
     "scoring.fuzzy_margin": "delete it: matching.text_threshold covers the margin",
 }
 #: Settings whose values are never printed, not even invalid ones.
-_SECRETS: Final = frozenset({"feedback_token", "headers", "model_options", "query_token", "review_token", "token"})
+_SECRETS: Final = frozenset(
+    {
+        "feedback_token",
+        "headers",
+        "model_options",
+        "password",
+        "query_token",
+        "review_token",
+        "secret",
+        "token",
+        "url",
+    }
+)
 
 
 class Settings(BaseSettings):
@@ -92,6 +105,7 @@ class Settings(BaseSettings):
     stats: StatsSettings = StatsSettings()
     windows: WindowSettings = WindowSettings()
     slo: SloSettings = SloSettings()
+    notify: NotifySettings = NotifySettings()
     gate: GateSettings = GateSettings()
     emit: EmitSettings = EmitSettings()
     redaction: RedactionSettings = RedactionSettings()

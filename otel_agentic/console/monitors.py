@@ -30,7 +30,7 @@ def monitors(client: Client, request: PageRequest) -> Page:
         template="monitors",
         values={
             "objectives": Objectives.of(result.objectives) if result.objectives else None,
-            "alarms": [AlarmRow(alarm=alarm, conversations=_conversations(alarm)) for alarm in result.alarms],
+            "alarms": [AlarmRow(alarm=alarm, conversations=failed_conversations(alarm)) for alarm in result.alarms],
             "here": request.url(),
             "periods": PERIODS,
         },
@@ -39,7 +39,8 @@ def monitors(client: Client, request: PageRequest) -> Page:
     )
 
 
-def _conversations(alarm: RaisedAlarm) -> str:
+def failed_conversations(alarm: RaisedAlarm) -> str:
+    """Return the path of the list of the failed conversations of an alarm's group."""
     return page_url(
         "/conversations",
         agent=alarm.agent,

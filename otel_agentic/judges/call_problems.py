@@ -89,7 +89,7 @@ def problem_of(error: Exception, secrets: Sequence[str] = (), now: datetime | No
     elif status is None:
         kind, wait_s = _kind_of(error, text), None
     else:
-        kind, wait_s = _kind_of_status(status, text), _retry_after_s(error, now or datetime.now(UTC))
+        kind, wait_s = _kind_of_status(status, text), _requested_wait_s(error, now or datetime.now(UTC))
     message = _message_for(error, text, status)
     message = message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
     return CallProblem(kind=kind, message=message, wait_s=wait_s)
@@ -154,11 +154,13 @@ def _root_cause(error: BaseException) -> str:
     return "" if root is error else f" ({type(root).__name__}: {root})".replace(": )", ")")
 
 
-def _retry_after_s(error: Exception, now: datetime) -> float | None:
-    """Return how many seconds a provider asks to wait, or None if the header is missing or malformed."""
+def _requested_wait_s(error: Exception, now: datetime) -> float | None:
     headers: Mapping[str, str] | Any = getattr(getattr(error, "response", None), "headers", None)
-    if not hasattr(headers, "get"):
-        return None
+    return retry_after_s(headers, now) if hasattr(headers, "get") else None
+
+
+def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the delay that the headers of a response request, seconds, or None if it is missing or malformed."""
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -28,6 +28,7 @@ from otel_agentic.engine.rebuild import AffectedItems, RebuildResult
 from otel_agentic.errors import OverloadedError, StoreError
 from otel_agentic.evaluation.scope import NO_CASES
 from otel_agentic.live.loops import BackgroundLoop, Drain, LoopErrorLogger, RetentionLoop, ScoringLoop, WindowLoop
+from otel_agentic.live.notifications import NotificationLoop
 from otel_agentic.live.reporting import EventReporter, MonitorLoop, Phase, ReceivedCounts, vitals_of, why_not_ready
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, admin_tokens, parse_address
 from otel_agentic.net.server_file import LiveServer, process_mark, remove_server_file, write_server_file
@@ -333,7 +334,10 @@ class LiveCollector(EngineListener):
             self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
             self._reporter = EventReporter(self.engine, self.telemetry)
             self.window_loop = WindowLoop(self.engine, self.telemetry, self._reporter.report_gauges)
-            self.monitor_loop = MonitorLoop(self.engine, self.telemetry)
+            self.notification_loops = [
+                NotificationLoop(self.engine, target, self._console_url) for target in settings.notify.targets
+            ]
+            self.monitor_loop = MonitorLoop(self.engine, self.telemetry, self._wake_notifications)
             self.retention_loop = RetentionLoop(self.engine)
         except BaseException:
             self.engine.close()
@@ -364,6 +368,8 @@ class LiveCollector(EngineListener):
             self.assembler.start()
             self.window_loop.start()
             self.monitor_loop.start()
+            for notifications in self.notification_loops:
+                notifications.start()
             self.retention_loop.start()
             self.engine.store.snapshots.start()
             self._admin.start()
@@ -409,6 +415,8 @@ class LiveCollector(EngineListener):
         self.scoring_loop.stop(_GRACE_S)
         self.window_loop.stop()
         self.monitor_loop.stop()
+        for notifications in self.notification_loops:
+            notifications.stop()
         self.retention_loop.stop()
 
     def accept(self, batch: SpanBatch) -> Receipt:
@@ -604,6 +612,13 @@ class LiveCollector(EngineListener):
     def _console(self, credentials: Credentials, hosts: Hosts) -> Console:
         secret = secret_of(self.settings.store.db)
         return Console(self.run, pool=self._commands, credentials=credentials, hosts=hosts, secret=secret)
+
+    def _console_url(self) -> str:
+        return self.settings.notify.console_url or (self._admin.url if self._admin is not None else "")
+
+    def _wake_notifications(self) -> None:
+        for notifications in self.notification_loops:
+            notifications.wake()
 
     def _addresses(self, admin: str) -> LiveServer:
         endpoints = {collector.name: collector.endpoint for collector in self._started}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import uuid4
@@ -19,6 +19,7 @@ from otel_agentic.evaluators.base import asks
 from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger, RetentionLoop, ScoringLoop
+from otel_agentic.live.notifications import targets_of
 from otel_agentic.reports.objectives import NS_PER_S, Monitors, alarm_text, change_text
 from otel_agentic.spans.model import Receipt
 from otel_agentic.store.alarms import Alarm, AlarmKind, save_alarms
@@ -147,8 +148,10 @@ _REFRESH_S, _SOONEST_S = 15.0, 1.0
 class MonitorLoop(BackgroundLoop):
     """Maintains the monitors of a running collector, their rows and their gauges, on its own thread."""
 
-    def __init__(self, engine: Engine, telemetry: Telemetry) -> None:
+    def __init__(self, engine: Engine, telemetry: Telemetry, on_alarms: Callable[[], None] = lambda: None) -> None:
+        """Create the loop; `on_alarms` is called when new alarms, with their notifications, are stored."""
         super().__init__("monitors")
+        self._on_alarms = on_alarms
         self._engine = engine
         self._telemetry = telemetry
         self._slo = engine.settings.slo
@@ -209,16 +212,19 @@ class MonitorLoop(BackgroundLoop):
         if self._unsaved:
             known_until_ns = monitors.watermark_ns or until_ns
             alarms = list(self._new_alarms(all_monitors))
+            targets = {alarm.alarm_id: targets_of(alarm, self._engine.settings.notify.targets) for alarm in alarms}
 
             def write(con: Connection) -> None:
                 save_monitors(con, all_monitors, known_until_ns, now_ns)
-                save_alarms(con, alarms, now_ns)
+                save_alarms(con, alarms, targets, now_ns)
 
             self._engine.store.write(write)
             self._unsaved = False
             self._logged = {monitor_key(monitor): (monitor.alarmed_ns, monitor.changed_ns) for monitor in all_monitors}
             for alarm in alarms:
                 _log.warning("%s", alarm.text)
+            if alarms:
+                self._on_alarms()
         self._telemetry.set_objectives([monitor.point for monitor in all_monitors])
         return all_monitors
 

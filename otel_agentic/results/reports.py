@@ -432,6 +432,19 @@ class RaisedAlarm:
     acknowledged_at: str | None
     acknowledged_by: str | None
     note: str | None
+    #: The state of its notifications, one for each target.
+    notifications: list[NotificationState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationState:
+    """The sending of an alarm to a target: sent, or the last error and the time of the next attempt, None if given up."""
+
+    target: str
+    attempts: int
+    sent_at: str | None
+    next_at: str | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

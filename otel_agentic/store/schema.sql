@@ -624,6 +624,16 @@ CREATE TABLE alarms (
     note VARCHAR -- comment of that person
 );
 
+-- One row is the sending of an alarm to a target of `notify.targets`. It is written with the alarm, so that a stop loses none.
+CREATE TABLE notifications (
+    alarm_id VARCHAR NOT NULL, -- alarm
+    target VARCHAR NOT NULL, -- name of the target
+    attempts INTEGER NOT NULL, -- attempts so far
+    next_at TIMESTAMP_NS, -- when the next attempt is due; null once it was sent, or given up
+    sent_at TIMESTAMP_NS, -- when it was sent; null while it was not
+    error VARCHAR -- why the last attempt failed; null without a failure
+);
+
 -- One row is a backfill: everything that decides its result, and how far its newest pass has come.
 CREATE TABLE backfills (
     run_id VARCHAR NOT NULL, -- hash of the request: equal backfills have one row and continue where they stopped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -12,6 +13,8 @@ import pytest
 
 from tests.console.conftest import RunningConsole, serving
 from tests.console.test_console_pages import text_of
+from tests.live.receivers import webhook
+from tests.live.running_collector import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +65,34 @@ def test_an_alarm_leads_to_its_conversations_and_is_acknowledged(console: Runnin
         (again,) = (alarm for alarm in raised(session) if alarm["alarm_id"] == broken["alarm_id"])
         assert (again["acknowledged_by"], again["note"]) == ("ana", "rolled back")
         assert session.post("/acknowledge", data={"alarm_id": "x"}).status_code == 400
+
+
+def test_an_alarm_is_sent_to_each_target_although_one_does_not_answer(tmp_path: Path, demo_file: Path) -> None:
+    db = tmp_path / "demo.duckdb"
+    shutil.copy(demo_file, db)
+    with webhook() as silent, webhook() as answering:
+        silent.held.clear()
+        targets = [
+            {"name": "silent", "kind": "webhook", "url": silent.url},
+            {"name": "on-<b>call</b>", "kind": "slack", "url": answering.url},
+            {"name": "shop", "kind": "slack", "url": answering.url, "agent": "shop-*"},
+        ]
+        for console in serving(
+            db,
+            slo={"objectives": [OBJECTIVE], "block": "none"},
+            windows={"lateness_s": 1.0},
+            notify={"targets": targets, "timeout_s": 600},
+        ):
+            with console.session() as session:
+                message = json.loads(answering.received.get(timeout=60).body)["text"]
+                link = re.search(r"<(http://[^|>]+)\|Failed conversations>", message)
+                assert link is not None
+                assert len(session.get(link[1].replace("/conversations", "/conversations.json")).json()["rows"]) == 11
+                eventually(lambda: "on-<b>call</b>: sent" in text_of(session.get("/monitors")), expected=True)
+                alarm = raised(session)[0]
+                assert [item["target"] for item in alarm["notifications"]] == ["on-<b>call</b>", "silent"]
+                assert [item["sent_at"] is not None for item in alarm["notifications"]] == [True, False]
+        assert silent.posts()
 
 
 def test_without_an_objective_the_page_names_the_setting(empty: RunningConsole) -> None:
