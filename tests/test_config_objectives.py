@@ -87,9 +87,11 @@ def test_what_cannot_be_is_refused_by_name(file: Path, line: str) -> None:
 
 
 def test_the_objectives_of_the_guide_are_taken(file: Path) -> None:
-    (toml,) = _TOML.findall((Path(__file__).parents[1] / "docs" / "monitoring.md").read_text("utf-8"))
-    file.write_text(toml, "utf-8")
-    assert ["pass^3>=0.7", "checkout works"] == [objective.label for objective in load_settings(file).slo.objectives]
+    objectives, targets = _TOML.findall((Path(__file__).parents[1] / "docs" / "monitoring.md").read_text("utf-8"))
+    file.write_text(objectives + targets, "utf-8")
+    settings = load_settings(file)
+    assert ["pass^3>=0.7", "checkout works"] == [objective.label for objective in settings.slo.objectives]
+    assert ["on-call", "chat", "people"] == [target.name for target in settings.notify.targets]
 
 
 GLOBS = st.text("ab*?", max_size=4)

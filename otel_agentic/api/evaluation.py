@@ -27,7 +27,6 @@ from otel_agentic.stats import (
     validate_k,
 )
 from otel_agentic.windows import (
-    GroupBy,
     GroupKey,
     GroupSummary,
     ScoredConversation,
@@ -74,7 +73,7 @@ class Rates:
         return self._summary(GroupKey(), self.scored, k, estimator)
 
     def of_groups(
-        self, by: GroupBy | Sequence[GroupBy], k: int | Sequence[int] | None, estimator: str | None
+        self, by: str | Sequence[str], k: int | Sequence[int] | None, estimator: str | None
     ) -> list[GroupSummary]:
         """Return the summary of each group, sorted by key; see `of_all`.
 
@@ -415,7 +414,7 @@ class Evaluation:
 
     @overload
     def estimates(
-        self, k: int | Sequence[int] | None = None, estimator: str | None = None, *, by: GroupBy | Sequence[GroupBy]
+        self, k: int | Sequence[int] | None = None, estimator: str | None = None, *, by: str | Sequence[str]
     ) -> dict[GroupKey, Estimates]: ...
 
     def estimates(
@@ -423,7 +422,7 @@ class Evaluation:
         k: int | Sequence[int] | None = None,
         estimator: str | None = None,
         *,
-        by: GroupBy | Sequence[GroupBy] | None = None,
+        by: str | Sequence[str] | None = None,
     ) -> Estimates | dict[GroupKey, Estimates]:
         """Return pass@k and pass^k with intervals, of all conversations or of each group.
 
@@ -445,7 +444,7 @@ class Evaluation:
 
     def groups(
         self,
-        by: GroupBy | Sequence[GroupBy] = ("agent",),
+        by: str | Sequence[str] = ("agent",),
         *,
         k: int | Sequence[int] | None = None,
         estimator: str | None = None,

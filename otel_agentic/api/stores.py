@@ -145,7 +145,7 @@ class OpenStore:
 
         Args:
             k: the k of pass@k and pass^k; None for those of the settings.
-            by: also group by "version", "environment", "service", "tag", "case" or "tool".
+            by: also group by "version", "environment", "service", "tag", "case", "tool" or a slice such as "model".
             window: only the last "24h", "7d" and so on, or the newest "n200" conversations of each group.
             since: conversations that ended at or after this time.
             until: conversations that ended before this time.

@@ -127,8 +127,9 @@ def _need(module: str, option: str) -> None:
 @click.option(
     "--by",
     multiple=True,
-    type=click.Choice(["agent", "version", "environment", "service", "tag", "case", "tool"]),
-    help="Also group by this; repeatable.",
+    metavar="KEY",
+    help="Also group by version, environment, service, tag, case, tool or a slice: user, locale, tier, prompt, prompt_version, "
+    "model, flag or one of the settings; repeatable.",
 )
 @click.option(
     "--window",

@@ -273,6 +273,11 @@ class ConversationSettings(Section):
         default=("agentic.final_state",),
         description="attribute names that contain the end state of a conversation, a JSON object; the last in time counts",
     )
+    slices: dict[str, tuple[str, ...]] = Field(
+        default={},
+        description='attribute names by further slices of conversations, such as {tenant = ["app.tenant"]}; user, locale, tier, '
+        "prompt, prompt_version, model and flag exist, and get further attributes here",
+    )
     error_patterns: tuple[str, ...] = Field(
         default=(
             r"^\s*[\w.]*(?:error|exception)\b",
@@ -541,7 +546,9 @@ class WindowSettings(Section):
         default=300.0, description="stored window ends are whole multiples of this since the epoch, seconds"
     )
     tags: tuple[str, ...] = Field(
-        default=(), description="case tags, names or globs, that get windows of their own in addition to the total"
+        default=(),
+        description="case tags, names or globs, that get windows of their own in addition to the total; with an equals sign, "
+        "slices, such as model=*, but no user",
     )
     criteria: tuple[str, ...] = Field(
         default=(),

@@ -14,6 +14,7 @@ import orjson
 
 from otel_agentic.console.requests import PERIODS, SELECTION, ConsoleLinks, PageRequest, page_url
 from otel_agentic.console.waterfall import waterfall
+from otel_agentic.conversations.slices import ATTRIBUTES
 from otel_agentic.errors import OtelAgenticError
 from otel_agentic.render.html.conversation import Conversation
 from otel_agentic.render.html.failures import ToolsView, fault_keys, fault_rows
@@ -41,11 +42,12 @@ FILTERS: Final = (
     "fault",
     "parameter",
     "text",
+    "in_slice",
 )
 #: The sections of a report on the first page, which states which agent is ready, and why another is not.
 _FIRST_SECTIONS: Final = ("Summary", "Comparison", "Objectives", "Failures", "Over time", "Coverage")
 _WINDOWS: Final = PERIODS | {"n200": "newest 200"}
-_GROUPINGS: Final = ("version", "agent", "environment", "service", "tag", "case", "tool")
+_GROUPINGS: Final = ("version", "agent", "environment", "service", "tag", "case", "tool", *ATTRIBUTES)
 _NAME: Final = 60
 _MAX_TEXT: Final = 20_000
 _MAX_SPANS: Final = 500
@@ -174,6 +176,7 @@ def conversation(client: Client, request: PageRequest) -> Page:
         values={
             "view": view,
             "details": details,
+            "slices": [(name, page_url("/conversations", in_slice=name)) for name in details.conversation.slices],
             "annotations": [row for row in labels.annotations if row.environment == view.environment],
             "waterfall": waterfall(spans.spans),
             "spans_before": offset,

@@ -18,6 +18,7 @@ from otel_agentic.conversations.calls import CallContext, calls_of
 from otel_agentic.conversations.merge import Node, agent_of, by_time
 from otel_agentic.conversations.model import ClosedBy, Conversation, ModelUse, Turn
 from otel_agentic.conversations.requests import TurnSpans
+from otel_agentic.conversations.slices import USER_ATTRIBUTES, slices_of
 from otel_agentic.conversations.tree import (
     after_last_assistant,
     after_last_query,
@@ -232,14 +233,6 @@ def _waits_for(turn: TurnSpans, event: object) -> bool:
 
 #: A longer state, in characters, is not read.
 _LONGEST_STATE: Final = 1_000_000
-#: The attributes of the end user, by the semantic conventions (the second name is the older one), Langfuse and OpenLLMetry.
-USER_ATTRIBUTES: Final = (
-    "user.id",
-    "enduser.id",
-    "enduser.pseudo.id",
-    "langfuse.user.id",
-    "traceloop.association.properties.user_id",
-)
 #: The attribute of the session, by the semantic conventions.
 _SESSION: Final = ("session.id",)
 #: The largest number of plans that are kept for one turn.
@@ -461,6 +454,7 @@ def assemble(
         final_state=final_state_of(nodes, settings.state_attributes),
         user_hash=user_hash,
         session_hash=session_hash,
+        slices=slices_of(nodes, built_turns, settings.slices),
     )
 
 

@@ -112,7 +112,7 @@ class Conversation:
     `closed_by` is None while the conversation is open. `revision` is 1-based. `tool_definitions` are the tools available to
     the agent: name -> JSON schema of the parameters (None if only the name was recorded); None if they were not captured.
     `final_state` is the last state on a span, None if there is no state. `user_hash` and `session_hash` are hashes of the
-    user and of the session (which may span several conversations).
+    user and of the session (which may span several conversations), `slices` the slices that it is in, as `name=value`.
     """
 
     environment: str
@@ -132,6 +132,7 @@ class Conversation:
     final_state: Mapping[str, Any] | None = None
     user_hash: int | None = None
     session_hash: int | None = None
+    slices: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, ConversationId]:

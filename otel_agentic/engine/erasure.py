@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.config import export_folder_of
-from otel_agentic.conversations.assemble import USER_ATTRIBUTES
+from otel_agentic.conversations.slices import USER_ATTRIBUTES
 from otel_agentic.errors import BadInputError, StoreUnusableError, UsageError
 from otel_agentic.results.store import ErasedConversation, Erasures, SourceCase
 from otel_agentic.store.maintenance import erasure as tables

@@ -45,6 +45,7 @@ from otel_agentic.windows import (
     WindowPoint,
     attempts_of,
     group_by_subject,
+    is_tagged,
     parse_width,
     parse_window,
     results_of,
@@ -354,7 +355,7 @@ def _stored_history(engine: Engine, request: ReportRequest, panels: int) -> Hist
         kind = choose_kind(kinds, window=request.window, k=stats.k, estimator=headline_estimator(stats))
         if kind is None:
             return None
-        points = window_points(con, request, kind, panels=panels, tags="tag" in (request.by or ()))
+        points = window_points(con, request, kind, panels=panels, tags=is_tagged(request.by or ()))
     windows = engine.settings.windows
     final_ns = int((windows.lateness_s + windows.step_s) * _NS_PER_S)
     series: dict[tuple[Any, ...], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))

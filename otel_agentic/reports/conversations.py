@@ -52,6 +52,7 @@ def conversation_json(
         "case_id": case_id,
         "outcome": outcome,
         "reason": reason,
+        "slices": list(conversation.slices),
         "turns": [to_json(shown_turn(turn)) for turn in conversation.turns],
     }
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
+from otel_agentic.conversations.slices import ATTRIBUTES
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.conversations import id_reuse_of, iso, wrong_clocks_of
@@ -51,8 +52,8 @@ from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text
 from otel_agentic.store.windows import removed_attempts
 from otel_agentic.windows import (
+    GROUP_BYS,
     ClaimBasis,
-    GroupBy,
     GroupKey,
     GroupSummary,
     ScoredConversation,
@@ -89,7 +90,7 @@ class ReportRequest(Selection):
 
     Attributes:
         k: the k of pass@k and pass^k; None for those of the settings.
-        by: the keys to group by, in addition to the agent.
+        by: the keys to group by, in addition to the agent: those of `GROUP_BYS`, and names of slices.
         window: a width such as "24h": only conversations of that period up to the end of the window (see `within`); or a
             number such as "n200": only the newest of each group.
         estimator: the name of the headline estimator; None for the configured one, with every installed one in the result.
@@ -100,7 +101,7 @@ class ReportRequest(Selection):
     """
 
     k: list[int] | None = None
-    by: list[GroupBy] | None = None
+    by: list[str] | None = None
     window: str | None = None
     estimator: str | None = None
     interval: IntervalKind = "default"
@@ -111,6 +112,11 @@ class ReportRequest(Selection):
     def criteria(self) -> list[str]:
         """The criteria; charts, tables of conversations and gates are about the first one."""
         return [name.strip() for name in self.criterion.split(",")]
+
+    @property
+    def slices(self) -> tuple[str, ...]:
+        """The names among `by` that are no other key: those of slices."""
+        return tuple(name for name in self.by or () if name not in GROUP_BYS)
 
     @property
     def compared(self) -> Compared | None:
@@ -147,13 +153,14 @@ class ReportRequest(Selection):
             if kinds is not None:
                 scored = conversation_kinds(con, replace(kinds, selection=selection))
             else:
-                scored = scored_conversations(con, selection)
+                scored = scored_conversations(con, selection, self.slices)
         scored = outcomes_by(engine, scored, self.criteria[0])
         by, compared = ("agent", *(self.by or ())), self.compared
+        slices = (*ATTRIBUTES, *engine.settings.conversations.slices)
         if compared is None:
-            groups = group_by(scored, tuple(dict.fromkeys(by)))
+            groups = group_by(scored, tuple(dict.fromkeys(by)), slices)
         else:
-            groups = compared.groups(group_by(compared.among(scored), tuple(dict.fromkeys((*by, compared.by)))))
+            groups = compared.groups(group_by(compared.among(scored), tuple(dict.fromkeys((*by, compared.by))), slices))
         if parsed is None or parsed.newest is None:
             return groups
         return {key: members[-parsed.newest :] for key, members in groups.items()}
@@ -179,7 +186,12 @@ class ReportRequest(Selection):
         if not self.counts_by_kind(engine):
             return None
         names = scores_read_by(engine, self.criteria)
-        return Kinds(selection=self.within_window(engine), from_ns=engine.settings.slo.since_ns, names=names)
+        return Kinds(
+            selection=self.within_window(engine),
+            from_ns=engine.settings.slo.since_ns,
+            names=names,
+            slices=self.slices,
+        )
 
     def within_window(self, engine: Engine) -> Selection:
         """Return the selection of the conversations of a window in time; see `within`."""

@@ -84,6 +84,8 @@ class ShownConversation:
     case_id: str | None
     outcome: str | None
     reason: str | None
+    #: The slices that it is in, as `name=value`.
+    slices: list[str]
     turns: list[ShownTurn]
 
 

@@ -241,7 +241,12 @@ def _use(use: ModelUse) -> dict[str, Any]:
 
 
 #: A field that is added to one of these classes is stored and loaded if `schema.sql` has a column with its name.
-_CONVERSATION_ROW: Final = RowMap("conversations", Conversation, fields_of={"agent": "agent_name"})
+_CONVERSATION_ROW: Final = RowMap(
+    "conversations",
+    Conversation,
+    fields_of={"agent": "agent_name"},
+    read={"slices": lambda texts: tuple(texts or ())},
+)
 _TURN_ROW: Final = RowMap(
     "turns",
     Turn,
@@ -372,6 +377,7 @@ def _conversation_columns(con: DuckDBPyConnection, built: Sequence[Built], now_n
     conversations = [item.conversation for item in built]
     return {
         **_CONVERSATION_ROW.columns(con, conversations),
+        "slices": [list(conversation.slices) for conversation in conversations],
         "superseded": [False] * len(conversations),
         "window_time": _window_times(con, conversations),
         "ambiguous_link": [item.ambiguous_link for item in built],

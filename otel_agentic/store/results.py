@@ -48,15 +48,29 @@ SAME_AGENT: Final = (
 SAME_SUBJECT: Final = SAME_AGENT + " AND s.criterion = {0}.criterion AND s.criteria = {0}.criteria"
 #: Each result once, under its subject.
 MEMBERS: Final = "SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results"
-#: Each result under its subject, and once more for each of its tags that forms a group.
-TAGGED: Final = """
-    SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results
-    UNION ALL
-    SELECT *, unnest(list_filter(
-        list_distinct(tags), lambda tag: len(list_filter($tags, lambda pattern: tag GLOB pattern)) > 0
-    )) AS tag
-    FROM results WHERE len(tags) > 0
+_TAGS: Final = (
+    "list_filter(list_distinct(tags), lambda tag: len(list_filter($tags, lambda pattern: tag GLOB pattern)) > 0)"
+)
+_SLICES: Final = """
+    list_filter(
+        slices, lambda slice: len(list_filter($tags, lambda pattern: contains(pattern, '=') AND slice GLOB pattern)) > 0
+    )
 """
+
+
+def tagged(table: str, groups: str) -> str:
+    """Return SQL of each row of a table under its subject, and once more for each of its groups, a list of texts."""
+    return f"""
+    SELECT *, CAST(NULL AS VARCHAR) AS tag FROM {table}
+    UNION ALL
+    SELECT *, unnest({groups}) AS tag FROM {table}
+"""  # noqa: S608 — names of our own schema
+
+
+#: Each result under its subject, and once more for each of its tags and slices that forms a group.
+TAGGED: Final = tagged("results", f"list_distinct(list_concat({_TAGS}, {_SLICES}))")
+#: The same of removed results, which have no slices.
+REMOVED_TAGGED: Final = tagged("removed_attempts", _TAGS)
 _SELECTED: Final = """
 SELECT
     subject, tag, case_no, epoch_ns(window_time) AS ended_ns,
@@ -242,7 +256,7 @@ SELECT
     '{CORRECT}', $criteria, c.ended_at, c.window_time, c.closed_by, k.case_no, w.dataset, w.case_id, from_json(w.tags, '["VARCHAR"]'), w.outcome, w.reason,
     nullif(w.selection, 'nan'::DOUBLE), nullif(w.parameters, 'nan'::DOUBLE), nullif(w.sequence, 'nan'::DOUBLE),
     nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio, c.user_hash, c.session_hash,
-    nullif(w.pass_probability, 'nan'::DOUBLE)
+    nullif(w.pass_probability, 'nan'::DOUBLE), list_filter(c.slices, lambda slice: NOT starts_with(slice, 'user='))
 FROM requested w
 JOIN conversations c USING (environment, conversation_id, revision)
 JOIN subjects s ON {SAME_AGENT.format("c")} AND s.criterion = '{CORRECT}' AND s.criteria = $criteria

@@ -102,7 +102,8 @@ CREATE TABLE conversations (
     definitions_hash VARCHAR, -- tools available to the agent, see tool_definitions; null if not captured
     final_state JSON, -- the final state of the world, from the last span that names one; null without one
     user_hash UBIGINT, -- hash of the id of the end user in its spans, such as user.id; null where none names a user
-    session_hash UBIGINT -- hash of session.id, where that is not the conversation itself; null where none names one
+    session_hash UBIGINT, -- hash of session.id, where that is not the conversation itself; null where none names one
+    slices VARCHAR[] -- slices that it is in, as name=value: user, locale, tier, prompt, prompt_version, model, flag and those of the settings
 );
 
 -- One row is a turn: a query, its calls and its answer.
@@ -555,7 +556,8 @@ CREATE TABLE results (
     sample_ratio DOUBLE NOT NULL, -- share of conversations evaluated when it was scored
     user_hash UBIGINT, -- hash of the user, as in `conversations`
     session_hash UBIGINT, -- hash of the session, as in `conversations`
-    pass_probability DOUBLE -- as in `conversation_scores`
+    pass_probability DOUBLE, -- as in `conversation_scores`
+    slices VARCHAR[] -- slices, as in `conversations`, without the user
 );
 
 -- One row counts evaluated results that retention removed: claims about an agent version count from its first conversation.

@@ -15,7 +15,15 @@ from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.estimators import headline_among
 from otel_agentic.stats.model import GroupedAttempts
 from otel_agentic.stats.tiers import claim_tiers
-from otel_agentic.store.results import MEMBERS, SUBJECT_COLUMNS, TAGGED, Columns, fetch_columns, groups_of
+from otel_agentic.store.results import (
+    MEMBERS,
+    REMOVED_TAGGED,
+    SUBJECT_COLUMNS,
+    TAGGED,
+    Columns,
+    fetch_columns,
+    groups_of,
+)
 from otel_agentic.store.table import object_array, registered
 from otel_agentic.windows.columns import Bands, Counted, Slot, unique_rows
 from otel_agentic.windows.model import GroupKey, JudgedByProbability, RemovedAttempts, Window, widest_ns
@@ -458,7 +466,6 @@ WHERE pass_probability IS NOT NULL AND ($since IS NULL OR window_time >= make_ti
 ORDER BY window_time
 """
 _REMOVED_MEMBERS: Final = MEMBERS.replace("FROM results", "FROM removed_attempts")
-_REMOVED_TAGGED: Final = TAGGED.replace("FROM results", "FROM removed_attempts")
 #: Counts kept by retention, and results of conversations that are no longer in the store.
 _REMOVED: Final = """
 WITH found AS (
@@ -528,7 +535,7 @@ def claims_at(
     distinct_ends = sorted(set(ends))
     if not distinct_ends:
         return {}
-    members, removed = (TAGGED, _REMOVED_TAGGED) if tags else (MEMBERS, _REMOVED_MEMBERS)
+    members, removed = (TAGGED, REMOVED_TAGGED) if tags else (MEMBERS, _REMOVED_MEMBERS)
     tagged = {"tags": list(tags)} if tags else {}
     parameters = {"since": since_ns, "first": distinct_ends[0], **tagged}
     before = fetch_columns(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", parameters)

@@ -5,10 +5,11 @@ Importing this package loads numpy and scipy.special (through `stats`).
 
 from otel_agentic.windows.columns import Tallies, WindowTable, window_table
 from otel_agentic.windows.groups import (
-    GroupBy,
+    GROUP_BYS,
     attempts_of,
     group_by,
     group_by_subject,
+    is_tagged,
     results_of,
     scored_conversation,
     subject_key,
@@ -34,9 +35,9 @@ from otel_agentic.windows.model import (
 from otel_agentic.windows.roll import roll
 
 __all__ = [
+    "GROUP_BYS",
     "ClaimBasis",
     "DimensionMean",
-    "GroupBy",
     "GroupKey",
     "GroupSummary",
     "ScoredConversation",
@@ -49,6 +50,7 @@ __all__ = [
     "current_end",
     "group_by",
     "group_by_subject",
+    "is_tagged",
     "parse_width",
     "parse_window",
     "parse_windows",

@@ -6,10 +6,11 @@ from collections import Counter
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import isnan
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from otel_agentic.conversations.slices import ATTRIBUTES, USER, is_in
 from otel_agentic.errors import UsageError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.cluster import pooled_samples
@@ -61,6 +62,7 @@ def scored_conversation(conversation: Conversation, case: Case | None, score: Co
         dataset=score.dataset,
         case_id=score.case_id,
         tags=() if case is None else case.tags,
+        slices=conversation.slices,
         outcome=score.outcome,
         reason=score.reason,
         dimensions=mean_dimensions(score.tools),
@@ -76,25 +78,26 @@ def _expected_tools(case: Case | None) -> Iterator[str]:
             yield from () if tools is None else (call.tool_name for call in tools.calls)
 
 
-GroupBy = Literal["agent", "version", "environment", "service", "tag", "case", "tool"]
-GROUP_BYS: tuple[GroupBy, ...] = get_args(GroupBy)
+#: The keys to group by; further ones are the names of slices.
+GROUP_BYS: Final = ("agent", "version", "environment", "service", "tag", "case", "tool")
 
 
 def group_by(
-    scored: Iterable[ScoredConversation], by: Sequence[GroupBy] = ("agent",)
+    scored: Iterable[ScoredConversation], by: Sequence[str] = ("agent",), slices: Iterable[str] = ATTRIBUTES
 ) -> dict[GroupKey, list[ScoredConversation]]:
     """Return the conversations of each group; groups are sorted by key, conversations are in the order passed.
 
     The key contains the values to group by, and None elsewhere; the default is one group per agent. When grouped by tag
-    (or tool), a conversation counts once for each of its tags, and in no group if it has none. A conversation without
-    an agent, version or case is in the group with None, so that unmatched conversations stay visible.
+    (or tool), a conversation counts once for each of its tags, and in no group if it has none; so does it when grouped by
+    one of `slices`, with `name=value` as the tag. A conversation without an agent, version or case is in the group with None, so that unmatched conversations stay visible.
 
     Raises:
         UsageError: a key is unknown; the message lists the allowed keys.
     """
+    allowed = (*GROUP_BYS, *slices)
     for name in by:
-        if name not in GROUP_BYS:
-            raise UsageError(f"cannot group by {name!r}; allowed: {', '.join(GROUP_BYS)}")
+        if name not in allowed:
+            raise UsageError(f"cannot group by {name!r}; allowed: {', '.join(allowed)}")
     groups: dict[GroupKey, list[ScoredConversation]] = {}
     for conversation in scored:
         for key in _keys(conversation, by):
@@ -122,8 +125,17 @@ def subject_key(conversation: ScoredConversation) -> GroupKey:
     )
 
 
-def _keys(conversation: ScoredConversation, by: Sequence[GroupBy]) -> Iterator[GroupKey]:
-    tags = _distinct(conversation.tags) if "tag" in by else (None,)
+def is_tagged(by: Iterable[str]) -> bool:
+    """Return whether groups by these keys have tags: those of cases, or slices.
+
+    >>> is_tagged(["version", "case"]), is_tagged(["tag"]), is_tagged(["model"])
+    (False, True, True)
+    """
+    return not set(by) <= {*GROUP_BYS} - {"tag"}
+
+
+def _keys(conversation: ScoredConversation, by: Sequence[str]) -> Iterator[GroupKey]:
+    tags = _distinct(_tags(conversation, by)) if is_tagged(by) else (None,)
     tools = _distinct(conversation.tools) if "tool" in by else (None,)
     for tag in tags:
         for tool in tools:
@@ -137,6 +149,12 @@ def _keys(conversation: ScoredConversation, by: Sequence[GroupBy]) -> Iterator[G
                 tag=tag,
                 tool=tool,
             )
+
+
+def _tags(conversation: ScoredConversation, by: Sequence[str]) -> Iterator[str]:
+    if "tag" in by:
+        yield from conversation.tags
+    yield from (name for name in conversation.slices if is_in(name, by))
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:
@@ -332,6 +350,9 @@ def _keys_with_tags(scored: ScoredConversation, tags: Sequence[str]) -> Iterator
     for tag in dict.fromkeys(scored.tags):
         if any(fnmatchcase(tag, glob) for glob in tags):
             yield replace(total, tag=tag)
+    for name in scored.slices:
+        if not is_in(name, {USER}) and any("=" in glob and fnmatchcase(name, glob) for glob in tags):
+            yield replace(total, tag=name)
 
 
 def _reason(scored: ScoredConversation) -> str:

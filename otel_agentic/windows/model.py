@@ -407,6 +407,7 @@ class ScoredConversation:
     criteria: str = ""
     count: int = 1
     kind: int | None = None
+    slices: tuple[str, ...] = ()
 
     @property
     def case_key(self) -> CaseKey:

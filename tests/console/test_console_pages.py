@@ -59,6 +59,18 @@ def test_a_list_leads_to_a_review_of_its_conversations(session: httpx.Client) ->
     assert session.get(link).status_code == 200
 
 
+def test_the_slices_of_a_conversation_lead_to_the_conversations_in_them(session: httpx.Client) -> None:
+    page = session.get(_CONVERSATION)
+    link = next(target for target in links_of(page) if target.startswith("/conversations?in_slice=model"))
+    matching = f"{link}&text=lyon-family-1.1.0-3".replace("/conversations", "/conversations.json")
+    listed = session.get(matching).json()["rows"]
+    none = session.get("/conversations.json?in_slice=model%3Dunknown").json()["rows"]
+
+    assert ["lyon-family-1.1.0-3"] == [row["conversation_id"] for row in listed]
+    assert none == []
+    assert "model=" in text_of(session.get("/?by=model"))
+
+
 def test_a_malformed_k_is_an_error(session: httpx.Client) -> None:
     assert [session.get(f"/?k={k}").status_code for k in ("1,3", "1, 3", "1,x", "1,")] == [200, 200, 400, 400]
 

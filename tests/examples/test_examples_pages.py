@@ -39,7 +39,7 @@ _EXPORT: Final = re.compile(r"^export (\w+)=(\S+)$")
 _DEMO: Final = "otel-agentic demo --keep demo-store"
 #: Commands that need another program, a paid model, a browser, a program or settings of the reader, or other data.
 _ELSEWHERE: Final = re.compile(
-    r"^(?!otel-agentic )|--judge langchain|my_agent\.py|^otel-agentic (demo|serve)|--web|otel-agentic\.toml|nemo\.json|airline\.duckdb"
+    r"^(?!otel-agentic )|--judge langchain|my_agent\.py|^otel-agentic (demo|serve)|--web|otel-agentic\.toml|nemo\.json|--user|airline\.duckdb"
 )
 #: Names that pages use as an example, and those of the demo that replace them.
 _NAMES: Final = {

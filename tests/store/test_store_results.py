@@ -36,7 +36,7 @@ SELECT c.environment, c.conversation_id, c.revision, s.evaluation_id, c.agent, c
     c.window_time,
     c.closed_by, s.dataset, s.case_id, coalesce(k.tags, CAST('[]' AS VARCHAR[])) AS tags, s.outcome, s.reason, t.selection,
     t.parameters, t.sequence, t.utilization, coalesce(s.sample_ratio, 1.0) AS sample_ratio, c.user_hash, c.session_hash,
-    s.pass_probability
+    s.pass_probability, list_filter(c.slices, lambda slice: slice NOT LIKE 'user=%') AS slices
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN tools t USING (evaluation_id, environment, conversation_id, revision)
@@ -114,6 +114,7 @@ class History:
             agent_name=step.agent,
             ended_ns=NOON_NS + step.second * SECOND_NS,
             closed_by=closed_by,
+            slices=() if step.agent is None else (f"locale={step.key[0]}", "user=u-1"),
         )
         self._newest[step.key] = fresh
         self._dissolved.discard(step.key)

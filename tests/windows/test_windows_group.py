@@ -88,9 +88,12 @@ def test_no_conversations_make_no_groups() -> None:
 
 def test_an_unknown_grouping_is_refused_with_what_is_allowed() -> None:
     with raises(
-        UsageError, snapshot("cannot group by 'colour'; allowed: agent, version, environment, service, tag, case, tool")
+        UsageError,
+        snapshot(
+            "cannot group by 'colour'; allowed: agent, version, environment, service, tag, case, tool, user, locale, tier, prompt, prompt_version, model, flag"
+        ),
     ):
-        group_by([PLAIN], by=("colour",))  # type: ignore[arg-type]  # what a caller without types would do
+        group_by([PLAIN], by=("colour",))
 
 
 def test_equal_case_ids_of_two_datasets_are_two_groups() -> None:

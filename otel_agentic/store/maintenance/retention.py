@@ -82,7 +82,7 @@ WITH old AS (SELECT rowid AS place, * FROM results WHERE window_time < make_time
     SELECT rowid AS place, subject, window_time, environment, conversation_id, CAST(NULL AS VARCHAR) AS tag FROM results
     WHERE window_time < make_timestamp_ns($frozen)
     UNION ALL
-    SELECT rowid, subject, window_time, environment, conversation_id, unnest(list_distinct(tags)) FROM results
+    SELECT rowid, subject, window_time, environment, conversation_id, unnest(list_distinct(list_concat(tags, slices))) FROM results
     WHERE window_time < make_timestamp_ns($frozen)
 ), counted AS (
     SELECT place FROM tagged

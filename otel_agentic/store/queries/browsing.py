@@ -53,6 +53,7 @@ _CONDITIONS: Final = {
     "tool": f"({_IN_REVISION} tool_calls WHERE name = $tool) OR {_IN} faults WHERE tool_name = $tool))",
     "fault": f"{_IN} faults WHERE fault = $fault AND (tool_name = $tool OR $tool IS NULL))",
     "parameter": f"{_IN} faults WHERE parameter = $parameter AND (tool_name = $tool OR $tool IS NULL))",
+    "in_slice": "list_contains(c.slices, $in_slice)",
     "text": f"(contains(lower(c.conversation_id), lower($text)) OR {_IN_REVISION} turns "
     "WHERE contains(lower(query), lower($text)) OR contains(lower(answer), lower($text))))",
     "labelled": f"$labelled = {_IN} verdicts)",
@@ -84,7 +85,7 @@ FROM spans WHERE trace_id = $trace_id AND span_id = $span_id
 class ConversationFilter:
     """Conditions on conversations; None means any.
 
-    `text` is part of an id, a query or an answer. `fault` and `parameter` are those of a tool fault. `labelled` is whether
+    `text` is part of an id, a query or an answer, `in_slice` a slice as `name=value`. `fault` and `parameter` are those of a tool fault. `labelled` is whether
     a person gave a verdict on the conversation; `not_labelled_by` is an annotator without a verdict on it (closed ones
     only). `reviewers`: only conversations with verdicts of fewer annotators. `disagreements`: only conversations on which annotators differ.
     """
@@ -96,6 +97,7 @@ class ConversationFilter:
     fault: str | None = None
     parameter: str | None = None
     text: str | None = None
+    in_slice: str | None = None
     labelled: bool | None = None
     not_labelled_by: str | None = None
     reviewers: Annotated[int, Field(ge=1, le=100)] | None = None

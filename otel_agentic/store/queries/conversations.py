@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -465,6 +465,7 @@ _CONTENT: Final[dict[str, str]] = {
     "dataset": "s.dataset",
     "case_id": "s.case_id",
     "tags": "coalesce(k.tags, [])",
+    "slices": "list_filter(c.slices, lambda slice: list_contains($slices::VARCHAR[], split_part(slice, '=', 1)))",
     "outcome": "coalesce(s.outcome, 'not_evaluated')",
     "reason": "coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END)",
     **{name: f"t.{name}" for name in DIMENSIONS},
@@ -549,9 +550,12 @@ ORDER BY ended_ns, environment, conversation_id
 """  # noqa: S608 — the same
 
 
-def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[ScoredConversation]:
-    """Return the closed conversations of a selection with their newest scores, by end time."""
-    return [_scored(row) for row in rows(con, _SCORED_CONVERSATIONS, bounds(selection))]
+def scored_conversations(
+    con: DuckDBPyConnection, selection: Selection, slices: Sequence[str] = ()
+) -> list[ScoredConversation]:
+    """Return the closed conversations of a selection with their newest scores and the slices of some names, by end time."""
+    parameters = {**bounds(selection), "slices": list(slices)}
+    return [_scored(row) for row in rows(con, _SCORED_CONVERSATIONS, parameters)]
 
 
 def newest_trusted_end(con: DuckDBPyConnection, selection: Selection) -> int | None:
@@ -568,16 +572,18 @@ class Kinds:
         selection: the conversations.
         from_ns: conversations that ended before this time are of other kinds than those that ended later.
         names: full names of metrics; conversations with different scores of them are of different kinds.
+        slices: names of slices; conversations in different ones are of different kinds.
     """
 
     selection: Selection
     from_ns: int | None = None
     names: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of `KINDS`."""
-        return {**bounds(self.selection), "from": self.from_ns, "names": list(self.names)}
+        return {**bounds(self.selection), "from": self.from_ns, "names": list(self.names), "slices": list(self.slices)}
 
 
 def conversation_kinds(con: DuckDBPyConnection, kinds: Kinds) -> list[ScoredConversation]:
@@ -588,5 +594,6 @@ def conversation_kinds(con: DuckDBPyConnection, kinds: Kinds) -> list[ScoredConv
 def _scored(row: Row) -> ScoredConversation:
     dimensions = {name: row.pop(name) for name in DIMENSIONS}
     row["dimensions"] = {name: value for name, value in dimensions.items() if value is not None}
-    row["tags"], row["tools"] = tuple(row["tags"]), tuple(row["tools"])
+    for name in ("tags", "slices", "tools"):
+        row[name] = tuple(row[name] or ())
     return ScoredConversation(**row)
