@@ -220,12 +220,15 @@ def period(
 
 def title(groups: Sequence[Group]) -> str:
     """Return the values that all groups share, as a title."""
+    agent = differing_and_shared(groups, KEYS)[1].get("agent")
+    return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *shared_values(groups)])
+
+
+def shared_values(groups: Sequence[Group]) -> list[str]:
+    """Return the values that all groups share, other than the agent, each with its name."""
     _, shared = differing_and_shared(groups, KEYS)
-    agent = shared.pop("agent", None)
-    if shared.get("criterion") == "correct":
-        del shared["criterion"]
-    sentence = [f"{name.replace('agent_', '')} {value}" for name, value in shared.items()]
-    return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *sentence])
+    hidden = {"agent", *({"criterion"} if shared.get("criterion") == "correct" else ())}
+    return [f"{name.replace('agent_', '')} {value}" for name, value in shared.items() if name not in hidden]
 
 
 def criterion_notes(report: Report) -> list[str]:

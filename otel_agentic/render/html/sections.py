@@ -25,6 +25,7 @@ from otel_agentic.render.report_notes import (
     group_notes,
     method_notes,
     not_rebuilt_notes,
+    shared_values,
     text_match_notes,
     tier_notes,
 )
@@ -174,7 +175,7 @@ def _corrections(report: Report) -> Iterator[tuple[str, TextTable]]:
 
 
 def _facts(groups: Sequence[ReportGroup], charts: Charts, about: str) -> list[str]:
-    facts = [about[:1].upper() + about[1:]]
+    facts = [about[:1].upper() + about[1:], *shared_values(groups)]
     if charts.first_ns is not None and charts.last_ns is not None:
         facts.append(f"conversations that ended from {time_of(charts.first_ns)} to {time_of(charts.last_ns)} UTC")
     if groups:
