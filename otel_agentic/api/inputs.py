@@ -184,6 +184,7 @@ class ConversationRecord(_Record):
     case_id: str | None = None
     outcome: str | None = None
     reason: str | None = None
+    slices: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
 
 def conversation_of(record: Mapping[str, Any], location: str) -> Conversation:
@@ -219,6 +220,7 @@ def conversation_of(record: Mapping[str, Any], location: str) -> Conversation:
         case_id=read.case_id,
         verdict=read.verdict,
         turns=tuple(_turn(turn, index, read) for index, turn in enumerate(read.turns)),
+        slices=read.slices,
     )
 
 

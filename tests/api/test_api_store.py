@@ -11,6 +11,7 @@ import pytest
 import otel_agentic
 from otel_agentic import Commands
 from otel_agentic.api.frames import TABLES
+from otel_agentic.conversations.slices import ATTRIBUTES
 from otel_agentic.reports.conversations import conversation_json
 from otel_agentic.reports.report import rates_of
 from otel_agentic.results import to_json
@@ -59,7 +60,7 @@ def of_store(engine: Engine, **truth: Any) -> dict[str, Any]:
     commands = Commands(engine)
     commands.evaluate(**truth)
     with engine.store.read() as con:
-        scored = scored_conversations(con, Selection())
+        scored = scored_conversations(con, Selection(), tuple(ATTRIBUTES))
     return {"report": commands.report(k=[1, 2, 3]), "failing": commands.tools_failing(), "scored": scored}
 
 

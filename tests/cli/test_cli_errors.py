@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             ("--estimator", "guess"),
             "no estimators plug-in 'guess'; installed: bayesian, hierarchical, per_case, plugin, unbiased",
         ),
-        (("--by", "mood"), "Invalid value for '--by': 'mood' is not one of 'agent', 'version'"),
+        (("--by", "mood"), "cannot group by 'mood'; allowed: agent, version"),
         (("--window", "3x"), "window width '3x': give a whole number above 0 and a unit"),
         (
             ("--since", "yesterday"),

@@ -31,7 +31,7 @@ _GROUP_KEYS = [
 ]  # fmt: skip
 _LINE_KEYS = [
     "conversation_id", "environment", "revision", "agent_name", "agent_version", "service", "started_at", "ended_at",
-    "closed_by", "verdict", "case_id", "outcome", "reason", "turns",
+    "closed_by", "verdict", "case_id", "outcome", "reason", "slices", "turns",
 ]  # fmt: skip
 _TURN_KEYS = ["index", "query", "query_captured", "answer", "answer_captured", "trace_id", "span_id", "error", "tools"]
 _CALL_KEYS = [
