@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,7 @@ from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import (
     WindowKind,
+    period_of,
     tool_health,
     turn_outcomes,
     window_kinds,
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from otel_agentic.reports.report import ReportRequest
     from otel_agentic.stats import Estimator, Tier
     from otel_agentic.stats.model import CaseKey
-    from otel_agentic.store.table import Selection
+    from otel_agentic.store.table import Key, Selection
 
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]
 
@@ -114,24 +116,35 @@ def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
         UsageError: a k or a group is invalid.
         PluginError: the estimator is unknown.
     """
-    groups = request.groups(engine)
-    ended = [conversation.ended_ns for members in groups.values() for conversation in members]
+    by = request.by or ()
+    # Otherwise a conversation may be in no group, and those in groups must be known one by one.
+    is_complete = request.compare is None and not is_tagged(by) and "tool" not in by
+    kinds = request.kinds(engine) if is_complete else None
+    groups = request.groups(engine, kinds=kinds)
+    keys: AbstractSet[Key] | None = None
+    if kinds is not None:
+        with engine.store.read() as con:
+            period = period_of(con, kinds.selection)
+    else:
+        keys = {(row.environment, row.conversation_id) for members in groups.values() for row in members}
+        ended = [row.ended_ns for members in groups.values() for row in members]
+        period = (min(ended), max(ended)) if ended else None
     selection: Selection = request
-    if request.window is not None and ended:  # tools are reported for the same period as the groups
-        selection = replace(request, since_ns=min(ended), until_ns=max(ended) + 1)
+    if request.window is not None and period is not None:  # tools are reported for the same period as the groups
+        selection = replace(request, since_ns=period[0], until_ns=period[1] + 1)
     with engine.store.read() as con:
         tools = tool_health(con, selection)
         failing = failing_tools(con, selection)
     return Charts(
-        first_ns=min(ended, default=None),
-        last_ns=max(ended, default=None),
+        first_ns=None if period is None else period[0],
+        last_ns=None if period is None else period[1],
         curves=_curves(engine, request, groups, panels),
-        history=_history(engine, request, groups, panels),
+        history=_history(engine, request, None if kinds is not None else groups, panels),
         tools=ToolRows(rows=[ToolHealth(**row) for row in tools[:_TOOLS]], left_out=len(tools[_TOOLS:])),
         failing=FailingRows(
             rows=from_json(list[FailingTool], to_json_value(failing[:_FAILING])), left_out=len(failing[_FAILING:])
         ),
-        failures=_failures(engine, request, groups.values()),
+        failures=_failures(engine, selection, keys),
     )
 
 
@@ -169,9 +182,8 @@ def conversation_outcomes(engine: Engine, request: ReportRequest, limit: int) ->
     return ConversationOutcomes(rows=rows, left_out=len(ordered) - len(rows))
 
 
-def _failures(engine: Engine, selection: Selection, groups: Iterable[Sequence[ScoredConversation]]) -> FailureCauses:
-    """Return the most severe causes of failures of conversations."""
-    keys = {(member.environment, member.conversation_id) for members in groups for member in members}
+def _failures(engine: Engine, selection: Selection, keys: AbstractSet[Key] | None) -> FailureCauses:
+    """Return the most severe causes of failures of conversations; `keys` restricts the selection, None does not."""
     causes = found_failures(engine, selection, keys=keys).groups
     rows = [
         FailureCause(
@@ -252,12 +264,15 @@ def _curves(engine: Engine, request: ReportRequest, groups: Groups, panels: int)
     return Curves(rows=rows, left_out=len(evaluated) - len(largest), asked=list(stats.k))
 
 
-def _history(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> History | None:
-    """Return the stored windows if they form a line or their width is requested, else windows computed for this report."""
+def _history(engine: Engine, request: ReportRequest, groups: Groups | None, panels: int) -> History | None:
+    """Return the stored windows if they form a line or their width is requested, else windows computed for this report.
+
+    `groups` are the conversations of the report, None if they were not read one by one.
+    """
     stored = _stored_history(engine, request, panels) if engine.store.evaluation == DEFAULT else None
     if stored is not None and (stored.window == request.window or any(len(row.end_ns) > 1 for row in stored.rows)):
         return stored
-    return _computed_history(engine, request, groups, panels) or stored
+    return _computed_history(engine, request, request.groups(engine) if groups is None else groups, panels) or stored
 
 
 def _computed_history(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> History | None:

@@ -503,6 +503,12 @@ SELECT epoch_ns(coalesce(max(c.window_time) FILTER (c.window_time >= c.ended_at)
 FROM conversations c
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
+#: The time of the closed conversations of a selection.
+_PERIOD: Final = f"""
+SELECT epoch_ns(min(c.window_time)), epoch_ns(max(c.window_time))
+FROM conversations c
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+"""  # noqa: S608 — a constant of our own
 _KIND_JOINS: Final = """
 LEFT JOIN judged j ON j.evaluation_id = s.evaluation_id AND j.environment = s.environment
     AND j.conversation_id = s.conversation_id AND j.revision = s.revision
@@ -562,6 +568,12 @@ def newest_trusted_end(con: DuckDBPyConnection, selection: Selection) -> int | N
     """Return the end of the newest closed conversation whose sender's clock was right, ns, or else of the newest."""
     ((end_ns,),) = con.execute(_NEWEST_END, bounds(selection)).fetchall()
     return None if end_ns is None else int(end_ns)
+
+
+def period_of(con: DuckDBPyConnection, selection: Selection) -> tuple[int, int] | None:
+    """Return the ends of the first and the last closed conversation of a selection, ns; None without conversations."""
+    ((first_ns, last_ns),) = con.execute(_PERIOD, bounds(selection)).fetchall()
+    return None if first_ns is None else (int(first_ns), int(last_ns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
