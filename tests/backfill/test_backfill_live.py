@@ -18,7 +18,7 @@ from otel_agentic.config import ReceiveSettings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.scope import TruthFile
-from otel_agentic.live.collector import Assembler
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.live.loops import ScoringLoop, WindowLoop
 from otel_agentic.spans import Limits, Span, SpanBatch, decode_document, merge_batches
 from otel_agentic.telemetry import Telemetry

@@ -14,7 +14,7 @@ from otel_agentic.engine.pooled_rebuild import rebuilder_over
 from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.engine.workers import WorkerPool
 from otel_agentic.errors import BadInputError, CaseError
-from otel_agentic.live.collector import Assembler
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.store import links
 from otel_agentic.store.conversations import conversations_named
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, link_to, span

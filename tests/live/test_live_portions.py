@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_agentic import Engine, load_settings
-from otel_agentic.live.collector import Assembler
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.store import links
 from otel_agentic.testing import SECOND_NS, batch, span
 

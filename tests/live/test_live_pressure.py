@@ -8,8 +8,8 @@ import pytest
 
 from otel_agentic.config import ConversationSettings, Settings, StoreSettings
 from otel_agentic.engine.engine import Engine, Pressure
-from otel_agentic.live import collector as assembling
-from otel_agentic.live.collector import Assembler
+from otel_agentic.live import assembler as assembling
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.testing import batch, span
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic.commands.ingest import rebuild_pending
-from otel_agentic.live.collector import Assembler
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.store.links import open_conversations
 from tests.builders import revisions
 from tests.engine.retention_engine import Clock, retaining_engine, store_talk, talk
