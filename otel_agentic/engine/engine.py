@@ -157,8 +157,8 @@ class Engine:
         self.backfill_lock = threading.Lock()
         #: How long senders wait; background work yields accordingly.
         self.pressure = Pressure()
-        #: Held while old data is exported or removed.
-        self.retention_lock = threading.Lock()
+        #: Held while data is exported, removed or erased.
+        self.retention_lock = threading.RLock()
         self.reader = Reader.from_settings(settings.conversations, settings.dialects)
         self.store = Store(
             settings.store,

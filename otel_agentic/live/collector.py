@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -45,6 +45,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
+#: Commands that score conversations, or ask a judge.
+_SCORING: Final = frozenset(
+    {
+        "evaluate",
+        "failures_merged",
+        "feedback",
+        "judge_calibrate",
+        "judge_drift",
+        "judge_freeze",
+        "label",
+        "truth_save",
+    }
+)
 #: Time limits within a shutdown of at most ten seconds (`Drain`): of the loops that process spans, and of each later
 #: step.
 _WORK_S, _GRACE_S = 5.0, 2.0
@@ -192,19 +205,8 @@ class LiveCollector(EngineListener):
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; retry after the restart")
         commands = Commands(self.engine, scored=self._emit, is_disconnected=disconnected)
-        if name in {
-            "evaluate",
-            "judge_calibrate",
-            "judge_freeze",
-            "judge_drift",
-            "failures_merged",
-            "label",
-            "feedback",
-            "truth_save",
-            "store_erase",
-        }:
-            # Concurrent runs would score the same conversation, or ask the judge twice; none may write erased rows.
-            with self.assembler.lock if name == "store_erase" else nullcontext(), self.scoring_loop.lock:
+        if name in _SCORING:
+            with self.scoring_loop.lock:  # concurrent runs would score the same conversation, or ask the judge twice
                 result = commands.call(name, arguments)
             self._reporter.report_agreement()
             return result
@@ -219,7 +221,12 @@ class LiveCollector(EngineListener):
             return result
         if name == "live":
             return {**self._store_state(commands), "collector": self._state()}
-        return commands.call(name, arguments)
+        with ExitStack() as stack:
+            if name == "store_erase" and not arguments.get("dry_run"):
+                # No loop may write rows that it read before. A long export is waited for first, so that it stops no loop.
+                for lock in (self.engine.retention_lock, self.assembler.lock, self.scoring_loop.lock):
+                    stack.enter_context(lock)
+            return commands.call(name, arguments)
 
     def _store_state(self, commands: Commands) -> dict[str, Any]:
         """Return the state of the store for the command `live`; only the error if the store cannot be used."""

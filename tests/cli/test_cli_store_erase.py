@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,3 +116,20 @@ def test_a_collector_erases_an_open_conversation_and_does_not_rebuild_it(tmp_pat
     assert "Zanzibar" not in str(done("query", "FROM spans", "--db", settings.store.db).out)
     done("store", "vacuum", "--db", settings.store.db)
     assert [] == contains(tmp_path, WORDS)
+
+
+def test_an_erasure_that_waits_for_an_export_stops_no_loop(tmp_path: Path) -> None:
+    settings = live_settings(tmp_path / "t.duckdb", **OPEN)
+    stored = "SELECT conversation_id FROM conversations ORDER BY ALL"
+    with running(settings) as (live, addresses):
+        export(addresses, spoken("mine", WORDS, PERSON).spans)
+        eventually(lambda: ask(settings, "query", sql=stored)["rows"], [["mine"]])
+        erasing = threading.Thread(target=live.run, args=("store_erase", {"user": PERSON}))
+        with live.engine.retention_lock:  # as a long export holds it
+            erasing.start()
+            export(addresses, spoken("other", "Lisbon", "someone-else").spans)
+            eventually(lambda: ask(settings, "query", sql=stored)["rows"], [["mine"], ["other"]])
+            assert erasing.is_alive()
+        erasing.join()
+
+        assert [["other"]] == ask(settings, "query", sql=stored, fresh=True)["rows"]
