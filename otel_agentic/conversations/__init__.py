@@ -1,6 +1,6 @@
 """Build each `Conversation` from agent events: assign events to conversations, turns and tool calls, in order."""
 
-from otel_agentic.conversations.assemble import assemble, end_mark
+from otel_agentic.conversations.assemble import EndMark, assemble, assemble_open, closed
 from otel_agentic.conversations.link import link, link_segments, read_segments
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn, idle_limit_ns, turn_limit_ns
 from otel_agentic.conversations.segments import Linked, Segment
@@ -8,12 +8,14 @@ from otel_agentic.conversations.segments import Linked, Segment
 __all__ = [
     "Conversation",
     "ConversationId",
+    "EndMark",
     "Linked",
     "Segment",
     "ToolCall",
     "Turn",
     "assemble",
-    "end_mark",
+    "assemble_open",
+    "closed",
     "idle_limit_ns",
     "link",
     "link_segments",

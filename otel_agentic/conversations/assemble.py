@@ -407,17 +407,34 @@ def _state(attributes: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, 
 _ENTRIES: Final = (SpanKind.SERVER, SpanKind.CONSUMER)
 
 
-def assemble(
-    linked: Linked, settings: ConversationSettings, *, revision: int = 1, closed_by: ClosedBy | None = None
-) -> Conversation:
-    """Return the conversation that linked segments form.
+def assemble(linked: Linked, settings: ConversationSettings, *, closed_by: ClosedBy | None = None) -> Conversation:
+    """Return the conversation that linked segments form, in revision 1.
 
     Args:
         linked: the segments, from `link`.
         settings: attribute names and error patterns.
-        revision: the revision number, 1-based.
         closed_by: the reason why it closed, None while it is open. An end mark in the spans takes precedence.
     """
+    return closed(*assemble_open(linked, settings), closed_by)
+
+
+def closed(conversation: Conversation, mark: EndMark | None, closed_by: ClosedBy | None) -> Conversation:
+    """Return an open conversation with the reason why it closed, or as it is if that is None.
+
+    Args:
+        conversation: the result of `assemble_open`.
+        mark: its end mark, which takes precedence over the reason, and whose error becomes that of the last turn.
+        closed_by: the reason.
+    """
+    if closed_by is None:
+        return conversation
+    if mark is None:
+        return replace(conversation, closed_by=closed_by)
+    return replace(conversation, closed_by=mark.closed_by, turns=_with_error(conversation.turns, mark.error))
+
+
+def assemble_open(linked: Linked, settings: ConversationSettings) -> tuple[Conversation, EndMark | None]:
+    """Return the conversation that linked segments form as if it were open, and its end mark; see `assemble`."""
     turns = cut(linked.segments)
     nodes = [node for segment in linked.segments for node in segment.nodes]
     headers = [node.event.header for node in nodes]
@@ -435,27 +452,27 @@ def assemble(
         _with_later_answer(_turn(index, turn, context, plans.get(index, ())), following)
         for index, (turn, following) in enumerate(zip_longest(turns, turns[1:]))
     ]
-    mark = _end_mark(headers) if closed_by else None
-    return Conversation(
+    conversation = Conversation(
         environment=linked.environment,
         conversation_id=linked.conversation_id,
-        revision=revision,
+        revision=1,
         agent_name=agent,
         agent_version=_first(header.agent_version for header in headers),
         service=first.service,
         started_ns=min(node.span.start_ns for node in events),
         ended_ns=max(node.span.end_ns for node in events),
-        closed_by=closed_by if mark is None else mark.closed_by,
+        closed_by=None,
         link_method=linked.method,
         case_id=_first(header.case_id for header in headers),
         verdict=_last([header.verdict for header in headers]),
-        turns=tuple(built_turns if mark is None else _with_error(built_turns, mark.error)),
+        turns=tuple(built_turns),
         tool_definitions=definitions_of(events),
         final_state=final_state_of(nodes, settings.state_attributes),
         user_hash=user_hash,
         session_hash=session_hash,
         slices=slices_of(nodes, built_turns, settings.slices),
     )
+    return conversation, _end_mark(headers)
 
 
 def _with_later_answer(turn: Turn, following: TurnSpans | None) -> Turn:
@@ -483,19 +500,15 @@ class EndMark:
         return "end_mark" if self.error is None else "agent_error"
 
 
-def end_mark(linked: Linked) -> EndMark | None:
-    """Return the end mark in the spans of a conversation, None without one."""
-    return _end_mark([node.event.header for segment in linked.segments for node in segment.nodes])
-
-
 def _end_mark(headers: Iterable[Header]) -> EndMark | None:
+    """Return the end mark in the spans of a conversation, None without one."""
     marks = [header for header in headers if header.ends_conversation]
     return EndMark(next((mark.error for mark in marks if mark.error is not None), None)) if marks else None
 
 
-def _with_error(turns: Sequence[Turn], error: str | None) -> list[Turn]:
+def _with_error(turns: Sequence[Turn], error: str | None) -> tuple[Turn, ...]:
     """Return the turns; the last one has the error with which the agent ended, unless it has one of its own."""
-    return [*turns[:-1], *(replace(last, error=last.error or error) for last in turns[-1:])]
+    return (*turns[:-1], *(replace(last, error=last.error or error) for last in turns[-1:]))
 
 
 def _agent_name(turns: Sequence[TurnSpans]) -> str | None:

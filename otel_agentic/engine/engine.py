@@ -178,6 +178,10 @@ class Engine:
     @cached_property
     def segments(self) -> SegmentReader:
         """Reads traces into segments of conversations."""
+        if self._workers is not None:
+            from otel_agentic.engine.pooled_rebuild import WorkerSegments  # noqa: PLC0415 — see above
+
+            return WorkerSegments(self.store, self.reader, self._workers, keeps_spans=self.collecting)
         from otel_agentic.engine.segments import SegmentReader  # noqa: PLC0415 — see above
 
         return SegmentReader(self.store, self.reader, keeps_spans=self.collecting)
@@ -185,6 +189,10 @@ class Engine:
     @cached_property
     def rebuilder(self) -> Rebuilder:
         """Builds conversations from segments."""
+        if self._workers is not None:
+            from otel_agentic.engine.pooled_rebuild import rebuilder_over  # noqa: PLC0415 — see above
+
+            return rebuilder_over(self, self._workers, self._listener.late_spans)
         from otel_agentic.engine.rebuild import Rebuilder  # noqa: PLC0415 — see above
 
         return Rebuilder(self.store, self.segments, self.settings.conversations, on_late=self._listener.late_spans)

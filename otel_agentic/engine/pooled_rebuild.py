@@ -1,73 +1,150 @@
-"""Rebuilding in worker processes at the end of the input, with the same results as in one process.
+"""Rebuilding in worker processes, with the same results as in one process.
 
-Parts that share a trace are never processed at the same time.
+Workers read, link and assemble; this process loads rows, checks and saves. A worker keeps the segments that it has read, so
+that a later rebuild sends only what the worker lacks. Parts that share a trace are never processed at the same time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from otel_agentic.conversations import Linked, assemble, link_segments, read_segments
+from otel_agentic.conversations import EndMark, Linked, assemble_open, link_segments, read_segments
 from otel_agentic.engine.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks, complete_in
+from otel_agentic.engine.segments import SegmentReader
 from otel_agentic.store import links
-from otel_agentic.store.links import NotRebuilt
+from otel_agentic.store.links import Families, NotRebuilt
 from otel_agentic.store.spans import TraceRows, load_rows
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations import Segment
     from otel_agentic.conversations.model import ClosedBy, Conversation
+    from otel_agentic.dialects.base import Reader
     from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.workers import WorkerPool, WorkerResources
+    from otel_agentic.store import Store
+    from otel_agentic.store.spans import Arrival, Inserted
     from otel_agentic.store.table import Key
 
 #: Traces, or conversations, sent to a worker together.
 _REBUILD_PART: Final = 250
-#: The end of the input closes all conversations.
-_END_OF_INPUT: Final = "end_of_input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A trace whose segments a worker holds: `reading` is the number of the reading, which began at `read_ns`."""
+
+    worker: int
+    reading: int
+    read_ns: int
+
+
+class WorkerSegments(SegmentReader):
+    """Knows which segments the workers hold, and keeps spans in this process until workers run. Thread-safe."""
+
+    def __init__(self, store: Store, reader: Reader, pool: WorkerPool, *, keeps_spans: bool) -> None:
+        self._pool = pool
+        self._held: dict[str, Held] = {}  # by trace id
+        self._readings = count()
+        super().__init__(store, reader, keeps_spans=keeps_spans)
+
+    def hold(self, trace_ids: Iterable[str], worker: int) -> int:
+        """Record that a worker will hold the segments of traces whose rows are loaded next; return the number of the reading.
+
+        A later commit of more spans, even of one that these rows include already, ends that.
+        """
+        reading = next(self._readings)
+        held = Held(worker=worker, reading=reading, read_ns=self._store.clock())
+        with self._lock:
+            self._held |= dict.fromkeys(trace_ids, held)
+        return reading
+
+    def held(self, trace_ids: Iterable[str]) -> dict[str, Held]:
+        """Return the traces whose segments workers hold."""
+        with self._lock:
+            return {trace_id: held for trace_id in trace_ids if (held := self._held.get(trace_id)) is not None}
+
+    def clear(self) -> None:
+        """Discard all spans and segments; see `SegmentReader.clear`."""
+        super().clear()
+        self.discard(list(self._held))
+
+    def _mark_outdated(self, trace_ids: Iterable[str]) -> list[str]:
+        changed = super()._mark_outdated(trace_ids)
+        for trace_id in changed:
+            self._held.pop(trace_id, None)
+        return changed
+
+    def _add(self, inserted: Inserted) -> None:
+        if self._pool.is_running:  # workers read rows of the store
+            self.discard(inserted.traces)
+        else:
+            super()._add(inserted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerResult:
-    """Conversations assembled by a worker, with the segments that they were linked from, without their content."""
+    """Conversations as if they were open, with their end marks, and the segments that they consist of, without content."""
 
     linked: list[Linked]
-    conversations: list[Conversation]
+    conversations: list[tuple[Conversation, EndMark | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PendingPart:
-    """A part at a worker: its items, the conversations and traces in view, their rows, and the pending result.
+class _Reading:
+    """Traces that a worker reads: the conversations to which they belonged before, and when their parts were committed."""
 
-    `ids` and `reserved` are those of `rebuild_rows`.
+    traces: Sequence[str]
+    before: AbstractSet[Key]
+    arrivals: Mapping[str, Arrival]
+    future: Future[tuple[list[Segment], set[str]]] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rebuilding:
+    """Conversations, or loose traces, that a worker rebuilds: what they may affect, and when the oldest was read.
+
+    `needs_held` is whether the worker must hold segments.
     """
 
     items: Sequence[Any]
-    keys: frozenset[Key]
-    ids: frozenset[Key] = frozenset()
-    reserved: frozenset[Key] = frozenset()
+    view: Families
     traces: frozenset[str]
-    rows: TraceRows
-    future: Future[Any] | None
+    read_ns: int
+    needs_held: bool
+    future: Future[WorkerResult | None] | None
 
 
 class PooledRebuilder(Rebuilder):
-    """Keeps the conversation tables consistent with the spans at the end of the input; see `Rebuilder`."""
+    """Keeps the conversation tables consistent with the spans; see `Rebuilder`."""
 
-    def __init__(self, engine: Engine, pool: WorkerPool) -> None:
-        super().__init__(engine.store, engine.segments, engine.settings.conversations)
+    def __init__(
+        self,
+        store: Store,
+        segments: WorkerSegments,
+        settings: ConversationSettings,
+        pool: WorkerPool,
+        on_late: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        super().__init__(store, segments, settings, on_late)
         self._pool = pool
-        self._ready: dict[Key, Conversation] = {}
+        self._at_workers = segments
 
     def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> AffectedItems:
-        """Read traces in workers; see `Rebuilder.read`."""
+        """Read traces in workers, or few of them in this process; see `Rebuilder.read`."""
+        arrived = list(dict.fromkeys(trace_ids))
+        if self._is_little(arrived):
+            return super().read(arrived, progress)
         touched, failures = AffectedItems(keys=frozenset(), loose_traces=frozenset()), list[NotRebuilt]()
-        pending: deque[_PendingPart] = deque()
-        for ids in chunks(list(dict.fromkeys(trace_ids)), _REBUILD_PART):
+        pending: deque[_Reading] = deque()
+        for ids in chunks(arrived, _REBUILD_PART):
             pending.append(self._submit_read(ids))
             if len(pending) > self._pool.ahead:
                 touched |= self._save_part(pending.popleft(), failures, progress)
@@ -75,26 +152,31 @@ class PooledRebuilder(Rebuilder):
             touched |= self._save_part(pending.popleft(), failures, progress)
         return replace(touched, left_out=self._record_failures(failures))
 
-    def _submit_read(self, trace_ids: list[str]) -> _PendingPart:
+    def _is_little(self, *items: Collection[object]) -> bool:
+        """Return whether this process does the work, because it is not worth the start of workers."""
+        return not self._pool.is_running and sum(map(len, items)) < self._pool.least_items
+
+    def _submit_read(self, trace_ids: Sequence[str]) -> _Reading:
+        worker = self._pool.least_busy()
+        self._segments.outdate(trace_ids)
+        reading = self._at_workers.hold(trace_ids, worker)
         with self._store.read() as con:
             before = links.conversations_of(con, trace_ids)
             rows = load_rows(con, trace_ids)
-        future = self._pool.submit(read_rows, rows)
-        return _PendingPart(
-            items=trace_ids, keys=frozenset(before), traces=frozenset(trace_ids), rows=rows, future=future
-        )
+        future = self._pool.submit_to(worker, read_rows, rows, reading)
+        return _Reading(traces=trace_ids, before=before, arrivals=rows.arrivals, future=future)
 
-    def _save_part(
-        self, part: _PendingPart, failures: list[NotRebuilt], progress: Callable[[int], None]
-    ) -> AffectedItems:
-        segments: list[Segment] | None = self._pool.result(part.future)
+    def _save_part(self, part: _Reading, failures: list[NotRebuilt], progress: Callable[[int], None]) -> AffectedItems:
+        result = self._pool.result(part.future)
         total = AffectedItems(keys=frozenset(), loose_traces=frozenset())
-        if segments is None:
-            for affected in self._in_parts(part.items, self._read_chunk, failures):
+        if result is None:
+            for affected in self._in_parts(part.traces, self._read_chunk, failures):
                 total |= affected
         else:
-            total = self._save_read(part.items, part.keys, segments, part.rows.arrivals)
-        progress(len(part.items))
+            segments, refused = result
+            self._segments.discard(refused | set(part.traces) - {segment.trace_id for segment in segments})
+            total = self._save_read(part.traces, part.before, segments, part.arrivals)
+        progress(len(part.traces))
         return total
 
     def rebuild(
@@ -103,11 +185,28 @@ class PooledRebuilder(Rebuilder):
         closed_by: Callable[[Key], ClosedBy | None],
         progress: Callable[[int], None] = lambda _: None,
     ) -> RebuildResult:
-        """Rebuild items in workers; see `Rebuilder.rebuild`. All conversations close, because no more spans arrive."""
+        """Rebuild items in workers, or few of them in this process; see `Rebuilder.rebuild`."""
+        if self._is_little(touched.keys, touched.loose_traces):
+            return super().rebuild(touched, closed_by, progress)
         failures: list[NotRebuilt] = []
         total = self._stage("trace", sorted(touched.loose_traces), closed_by, failures, progress)
-        total += self._stage("conversation", self._by_arrival(touched.keys), closed_by, failures, progress)
+        total += self._stage("conversation", self._by_worker(touched.keys), closed_by, failures, progress)
         return replace(total, left_out=(*touched.left_out, *total.left_out, *self._record_failures(failures)))
+
+    def _by_worker(self, keys: AbstractSet[Key]) -> list[Key]:
+        """Return conversations in order of arrival, and by worker if there are several."""
+        by_arrival = self._by_arrival(keys)
+        if self._pool.count == 1:
+            return by_arrival
+        with self._store.read() as con:
+            traces = links.traces_of(con, keys)
+        workers = {key: self._worker_of(self._at_workers.held(own)) for key, own in traces.items()}
+        return sorted(by_arrival, key=lambda key: workers.get(key, 0))
+
+    def _worker_of(self, held: Mapping[str, Held]) -> int:
+        """Return the worker that holds the most of some traces, the least busy one if none holds any."""
+        numbers = [item.worker for item in held.values()]
+        return max(set(numbers), key=numbers.count) if numbers else self._pool.least_busy()
 
     def _stage(
         self,
@@ -118,7 +217,7 @@ class PooledRebuilder(Rebuilder):
         progress: Callable[[int], None],
     ) -> RebuildResult:
         """Rebuild loose traces, or conversations, in parts; a part that shares a trace with a pending part waits."""
-        total, pending = RebuildResult(), deque[_PendingPart]()
+        total, pending = RebuildResult(), deque[_Rebuilding]()
 
         def finish() -> Iterator[RebuildResult]:
             part = pending.popleft()
@@ -126,38 +225,50 @@ class PooledRebuilder(Rebuilder):
             progress(len(part.items))
 
         for chunk in chunks(items, _REBUILD_PART):
-            named, loose = ((), chunk) if what == "trace" else (chunk, ())
-            loaded = self._load(named, loose)
-            if any(loaded.traces & other.traces for other in pending):
+            view, traces = self._view_of(what, chunk)
+            if any(traces & other.traces for other in pending):
                 while pending:
                     total = sum(finish(), total)
-                loaded = self._load(named, loose)  # the parts just saved may affect it
-            future = self._pool.submit(rebuild_rows, loaded.rows, loaded.ids, loaded.reserved)
-            pending.append(replace(loaded, items=chunk, future=future))
+                view, traces = self._view_of(what, chunk)  # the parts just saved may affect it
+            pending.append(self._submit_rebuild(chunk, view, traces))
             if len(pending) > self._pool.ahead:
                 total = sum(finish(), total)
         while pending:
             total = sum(finish(), total)
         return total
 
-    def _load(self, named: Sequence[Key], loose: Sequence[str]) -> _PendingPart:
+    def _view_of(self, what: str, items: Sequence[Any]) -> tuple[Families, frozenset[str]]:
+        """Return the conversations and traces that loose traces, or conversations, may affect."""
+        named, loose = ((), items) if what == "trace" else (items, ())
         with self._store.read() as con:
             view, traces = self._in_view(con, named, loose)
-            rows = load_rows(con, traces)
-        return _PendingPart(
-            items=(),
-            keys=view.keys,
-            ids=frozenset(view.ids),
-            reserved=frozenset(self._removed_names(view)),
-            traces=frozenset(traces),
-            rows=rows,
-            future=None,
+        return view, frozenset(traces)
+
+    def _submit_rebuild(self, items: Sequence[Any], view: Families, traces: frozenset[str]) -> _Rebuilding:
+        held = self._at_workers.held(traces)
+        worker = self._worker_of(held)
+        readings = {trace_id: item.reading for trace_id, item in held.items() if item.worker == worker}
+        read_ns = min([self._store.clock(), *(held[trace_id].read_ns for trace_id in readings)])
+        with self._store.read() as con:
+            rows = load_rows(con, traces - readings.keys())
+        task = RebuildTask(readings=readings, ids=frozenset(view.ids), reserved=frozenset(self._removed_names(view)))
+        return _Rebuilding(
+            items=items,
+            view=view,
+            traces=traces,
+            read_ns=read_ns,
+            needs_held=bool(readings),
+            future=self._pool.submit_to(worker, rebuild_rows, rows, task),
         )
 
     def _save_rebuilt(
-        self, what: str, part: _PendingPart, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
+        self, what: str, part: _Rebuilding, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
     ) -> Iterator[RebuildResult]:
-        result: WorkerResult | None = self._pool.result(part.future)
+        result = self._pool.result(part.future)
+        if result is None and part.needs_held:
+            self._segments.outdate(part.traces)
+            part = self._submit_rebuild(part.items, part.view, part.traces)
+            result = self._pool.result(part.future)
         if result is None or self._clashes(result.linked):
             in_process = super()._rebuild_part
             yield from self._in_parts(
@@ -166,51 +277,72 @@ class PooledRebuilder(Rebuilder):
                 failures,
             )
             return
-        self._ready = {
-            (conversation.environment, str(conversation.conversation_id)): conversation
-            for conversation in result.conversations
-        }
-        try:
-            yield self._save(result.linked, part.keys - self._ready.keys(), closed_by)
-        finally:
-            self._ready = {}
-
-    def _assemble(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
-        ready = self._ready.get((linked.environment, str(linked.conversation_id)))
-        return ready if ready is not None and closed_by == _END_OF_INPUT else super()._assemble(linked, closed_by)
+        assembled = dict(zip(map(id, result.linked), result.conversations, strict=True))
+        dissolved = part.view.keys - {(item.environment, str(item.conversation_id)) for item in result.linked}
+        yield self._save(result.linked, dissolved, closed_by, part.read_ns, lambda linked: assembled[id(linked)])
 
 
-def rebuilder_over(engine: Engine, pool: WorkerPool | None) -> Rebuilder:
-    """Return the rebuilder of an engine, or one with worker processes, which closes every conversation it rebuilds."""
-    return engine.rebuilder if pool is None else PooledRebuilder(engine, pool)
+def rebuilder_over(
+    engine: Engine, pool: WorkerPool | None, on_late: Callable[[int], None] = lambda _: None
+) -> Rebuilder:
+    """Return a rebuilder with worker processes, or that of the engine if `pool` is None; see `Rebuilder` for `on_late`."""
+    if pool is None:
+        return engine.rebuilder
+    segments = engine.segments
+    if not isinstance(segments, WorkerSegments):
+        segments = WorkerSegments(engine.store, engine.reader, pool, keeps_spans=False)
+    return PooledRebuilder(engine.store, segments, engine.settings.conversations, pool, on_late)
 
 
-def read_rows(resources: WorkerResources, rows: TraceRows) -> list[Segment]:
-    """Return the segments of traces without the content of their nodes: only the number of nodes is stored."""
-    stored = rows.read()
-    return [_light(segment) for segment in read_segments(stored.spans, stored.logs, resources.reader)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildTask:
+    """What a worker needs to rebuild conversations in addition to rows.
+
+    `readings` are the traces whose segments it holds, with the number of their reading. `ids` are (environment, id) of which
+    all traces are in view; conversations with other ids are omitted. `reserved` are the names of removed conversations.
+    """
+
+    readings: Mapping[str, int]
+    ids: frozenset[Key]
+    reserved: frozenset[Key]
 
 
-def rebuild_rows(
-    resources: WorkerResources, rows: TraceRows, ids: frozenset[Key], reserved: frozenset[Key]
-) -> WorkerResult:
-    """Return the closed conversations of traces.
+def read_rows(resources: WorkerResources, rows: TraceRows, reading: int) -> tuple[list[Segment], set[str]]:
+    """Return the segments of traces without the content of their nodes, and hold them with it.
+
+    Also return the traces that are not held, for lack of room.
 
     Args:
         resources: the resources of the worker.
         rows: the rows of the traces.
-        ids: (environment, id) of which all traces are in view; conversations with other ids are omitted.
-        reserved: names of removed conversations.
+        reading: the number of this reading.
     """
-    stored, settings = rows.read(), resources.settings.conversations
+    stored = rows.read()
     segments = read_segments(stored.spans, stored.logs, resources.reader)
-    conversations = complete_in(ids, link_segments(segments, settings, reserved))
+    refused = resources.segments.keep(reading, rows, segments)
+    return [_light(segment) for segment in segments], refused
+
+
+def rebuild_rows(resources: WorkerResources, rows: TraceRows, task: RebuildTask) -> WorkerResult | None:
+    """Return the conversations of traces; None if this worker does not hold a segment that it should.
+
+    Args:
+        resources: the resources of the worker.
+        rows: the rows of traces whose segments this worker does not hold.
+        task: the other traces, and how to link.
+    """
+    held = resources.segments.to_rebuild(task.readings)
+    if held is None:
+        return None
+    stored, settings = rows.read(), resources.settings.conversations
+    segments = [*held, *read_segments(stored.spans, stored.logs, resources.reader)]
+    conversations = complete_in(task.ids, link_segments(segments, settings, task.reserved))
     return WorkerResult(
         linked=[
             replace(linked, segments=tuple(map(_light, linked.segments)), echoes=tuple(map(_light, linked.echoes)))
             for linked in conversations
         ],
-        conversations=[assemble(linked, settings, closed_by=_END_OF_INPUT) for linked in conversations],
+        conversations=[assemble_open(linked, settings) for linked in conversations],
     )
 
 

@@ -11,9 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.conversations import (
+    EndMark,
     Linked,
-    assemble,
-    end_mark,
+    assemble_open,
+    closed,
     idle_limit_ns,
     link_segments,
 )
@@ -421,10 +422,19 @@ class Rebuilder:
         linked: Sequence[Linked],
         dissolved: frozenset[Key],
         closed_by: Callable[[Key], ClosedBy | None],
-        now_ns: int | None = None,
+        now_ns: int,
+        assembled: Callable[[Linked], tuple[Conversation, EndMark | None]] | None = None,
     ) -> RebuildResult:
-        """Save the changes; `now_ns` is when the spans were read, if others may have arrived since."""
-        now_ns = self._store.clock() if now_ns is None else now_ns
+        """Save the changes.
+
+        Args:
+            linked: the conversations.
+            dissolved: conversations in view that are not among them.
+            closed_by: see `rebuild`.
+            now_ns: when the spans were read; others may have arrived since.
+            assembled: returns a conversation as if it were open, and its end mark; None assembles it.
+        """
+        assembled = assembled or self._assemble
         with self._store.read() as con:
             before = current_revisions(con, {_key(conversation) for conversation in linked} | dissolved)
         built = []
@@ -434,13 +444,14 @@ class Rebuilder:
         for conversation in linked:
             key = _key(conversation)
             current = before.get(key)
-            reason = closed_by(key) or _reason(conversation, current)
-            closed_traces |= _traces(conversation) if reason is not None else set()
             try:
-                revised = _revise(self._assemble(conversation, reason), current)
+                fresh, mark = assembled(conversation)
+                reason = closed_by(key) or _reason(mark, current)
+                revised = _revise(closed(fresh, mark, reason), current)
             except Exception as error:  # noqa: BLE001 — recorded; the other conversations must not be blocked
                 failures.append(self._failure(key, error))
                 continue
+            closed_traces |= _traces(conversation) if reason is not None else set()
             if revised is None:
                 continue
             # A closing conversation is rebuilt without its alternatives in view, so an ambiguous link stays ambiguous.
@@ -477,8 +488,8 @@ class Rebuilder:
             left_out=left_out,
         )
 
-    def _assemble(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
-        return assemble(linked, self._settings, closed_by=closed_by)
+    def _assemble(self, linked: Linked) -> tuple[Conversation, EndMark | None]:
+        return assemble_open(linked, self._settings)
 
 
 def complete_in(ids: AbstractSet[Key], linked: Iterable[Linked]) -> list[Linked]:
@@ -491,9 +502,8 @@ def complete_in(ids: AbstractSet[Key], linked: Iterable[Linked]) -> list[Linked]
     return [item for item in linked if item.explicit_id is None or (item.environment, item.explicit_id) in ids]
 
 
-def _reason(linked: Linked, current: Current | None) -> ClosedBy | None:
+def _reason(mark: EndMark | None, current: Current | None) -> ClosedBy | None:
     """Return the reason for which a conversation that has not become idle is closed; a closed one does not reopen."""
-    mark = end_mark(linked)
     if mark is not None:
         return mark.closed_by
     return "idle" if current is not None and current.closed else None

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.base import Reader
     from otel_agentic.spans.model import LogRecord, Span
     from otel_agentic.store import Store
-    from otel_agentic.store.spans import Inserted, StoredTraces
+    from otel_agentic.store.spans import Inserted, StoredTraces, TraceRows
 
-#: Estimated memory of the spans and segments in memory.
-_MAX_BYTES: Final = 128 * 1024 * 1024
+#: Estimated memory of the spans and segments in memory, of one process or of all workers.
+MAX_BYTES: Final = 128 * 1024 * 1024
 #: Memory of a span and its segment in addition to its text: measured 7 to 11 KB for small chats, recordings and long
 #: histories. The largest, so that the limit holds.
 _SPAN_BYTES: Final = 11 * 1024
@@ -64,7 +64,7 @@ class SegmentReader:
     oldest are needed next; further traces are then not kept.
     """
 
-    def __init__(self, store: Store, reader: Reader, max_bytes: int = _MAX_BYTES, *, keeps_spans: bool = True) -> None:
+    def __init__(self, store: Store, reader: Reader, max_bytes: int = MAX_BYTES, *, keeps_spans: bool = True) -> None:
         """Create a reader without segments.
 
         Args:
@@ -211,6 +211,74 @@ class SegmentReader:
         entry = self._entries.pop(trace_id, None)
         self._rebuilt.pop(trace_id, None)
         self._size_bytes -= entry.size_bytes if entry is not None else 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _HeldTrace:
+    """The segments of a trace at a worker, and the number of the reading that returned them."""
+
+    reading: int
+    segments: list[Segment] = field(default_factory=list)
+    size_bytes: int = 0
+
+
+class HeldSegments:
+    """The segments of traces that a worker has read. Not thread-safe.
+
+    Memory is limited as in `SegmentReader`: only traces whose conversations were rebuilt make room for others.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        """Hold nothing yet; `max_bytes` limits the estimated memory of the segments and their spans."""
+        self._max_bytes = max_bytes
+        self._size_bytes = 0
+        self._traces: dict[str, _HeldTrace] = {}
+        #: The traces whose conversations were rebuilt, the longest ago first.
+        self._rebuilt: dict[str, None] = {}
+
+    def keep(self, reading: int, rows: TraceRows, segments: Iterable[Segment]) -> set[str]:
+        """Keep the segments of a reading of rows; return the traces for which there is no room."""
+        traces: dict[str, _HeldTrace] = defaultdict(lambda: _HeldTrace(reading=reading))
+        for row in (*rows.spans, *rows.logs):
+            traces[row[0]].size_bytes += _SPAN_BYTES + sum(len(value) for value in row if isinstance(value, str))
+        for segment in segments:
+            traces[segment.trace_id].segments.append(segment)
+        refused = set()
+        for trace_id, trace in traces.items():
+            self._drop(trace_id)
+            while self._rebuilt and self._size_bytes + trace.size_bytes > self._max_bytes:
+                self._drop(next(iter(self._rebuilt)))
+            if self._size_bytes + trace.size_bytes > self._max_bytes:
+                refused.add(trace_id)
+            else:
+                self._traces[trace_id] = trace
+                self._size_bytes += trace.size_bytes
+        return refused
+
+    def to_rebuild(self, readings: Mapping[str, int]) -> list[Segment] | None:
+        """Return the segments of traces whose conversations are rebuilt with them.
+
+        Args:
+            readings: the number of the reading of each trace.
+
+        Returns:
+            None if one of them is not held.
+        """
+        held = [self._traces.get(trace_id) for trace_id in readings]
+        found = [
+            trace for trace, reading in zip(held, readings.values(), strict=True) if trace and trace.reading == reading
+        ]
+        if len(found) < len(readings):
+            return None
+        for trace_id in readings:
+            self._rebuilt.pop(trace_id, None)
+            self._rebuilt[trace_id] = None
+        return [segment for trace in found for segment in trace.segments]
+
+    def _drop(self, trace_id: str) -> None:
+        trace = self._traces.pop(trace_id, None)
+        self._rebuilt.pop(trace_id, None)
+        self._size_bytes -= trace.size_bytes if trace is not None else 0
 
 
 def _entry(spans: list[Span], logs: list[LogRecord], at_ns: int) -> _Entry:

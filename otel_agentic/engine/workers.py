@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -22,6 +22,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from otel_agentic.dialects import Reader
+from otel_agentic.engine.segments import MAX_BYTES, HeldSegments
 from otel_agentic.evaluators.base import asks, is_plain
 from otel_agentic.evaluators.criteria import MetricCriteria
 from otel_agentic.evaluators.registry import all_evaluators
@@ -54,10 +55,12 @@ _NICE: Final = 5
 
 
 class WorkerResources:
-    """The span reader, the judge and the evaluators of a worker, created once per process."""
+    """What a worker keeps between tasks: the span reader, the judge, the evaluators, and the segments that it has read."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, max_bytes: int = MAX_BYTES) -> None:
+        """Create the resources; `max_bytes` limits the memory of the segments."""
         self.settings = settings
+        self.segments = HeldSegments(max_bytes)
 
     @cached_property
     def reader(self) -> Reader:
@@ -84,8 +87,8 @@ class WorkerResources:
 class WorkerPool:
     """A pool of worker processes. A context manager that terminates them. Thread-safe.
 
-    The caller recomputes a part that fails in a worker. After a worker died, no part is accepted for a minute; then new
-    processes start.
+    Each process has a queue of its own, so that work can go to the one that has its data. The caller recomputes a part that
+    fails in a worker. After a worker died, no part is accepted for a minute; then new processes start.
     """
 
     def __init__(
@@ -112,7 +115,9 @@ class WorkerPool:
         self.ahead = 2 * count
         self._settings = settings
         self._lock = threading.Lock()
-        self._pool: ProcessPoolExecutor | None = None
+        self._processes: list[ProcessPoolExecutor] = []
+        #: The number of parts that each worker has not finished.
+        self._unfinished = [0] * count
         #: Closed by `close`, or by the end of this process: then all workers exit.
         self._lifeline: Connection | None = None
         self._died_at: float | None = None
@@ -128,29 +133,48 @@ class WorkerPool:
     def is_running(self) -> bool:
         """Whether processes have started."""
         with self._lock:
-            return self._pool is not None
+            return bool(self._processes)
 
     def close(self) -> None:
         """End the processes at once; later parts are not accepted."""
         with self._lock:
-            pool, self._pool, self._closed = self._pool, None, True
+            processes, self._processes, self._closed = self._processes, [], True
         if self._lifeline is not None:
             self._lifeline.close()
-        if pool is not None:
-            pool.shutdown(cancel_futures=True)
+        for process in processes:
+            process.shutdown(cancel_futures=True)
+
+    def least_busy(self) -> int:
+        """Return the number of the worker with the fewest unfinished parts."""
+        return min(range(self.count), key=self._unfinished.__getitem__)
 
     def submit(
         self, work: Callable[Concatenate[WorkerResources, P], R], *arguments: P.args, **keywords: P.kwargs
     ) -> Future[R] | None:
-        """Submit work to a worker; None if no worker is available."""
+        """Submit work to the least busy worker; None if no worker is available."""
+        return self.submit_to(self.least_busy(), work, *arguments, **keywords)
+
+    def submit_to(
+        self, worker: int, work: Callable[Concatenate[WorkerResources, P], R], *arguments: P.args, **keywords: P.kwargs
+    ) -> Future[R] | None:
+        """Submit work to a worker, which does its work in the order of submission; None if it is not available."""
         with self._lock:
             try:
-                pool = self._started()
+                processes = self._started()
+                if not processes:
+                    return None
                 with _children_ignore_sigint():
-                    return None if pool is None else pool.submit(_run, work, *arguments, **keywords)
+                    future = processes[worker].submit(_run, work, *arguments, **keywords)
             except BrokenProcessPool as error:
                 self._discard(error)
-            return None
+                return None
+            self._unfinished[worker] += 1
+        future.add_done_callback(lambda _: self._finished(worker))
+        return future
+
+    def _finished(self, worker: int) -> None:
+        with self._lock:
+            self._unfinished[worker] -= 1
 
     def result(self, future: Future[R] | None) -> R | None:
         """Return the result of a worker, or None if it failed."""
@@ -167,21 +191,28 @@ class WorkerPool:
             _log.debug("a part failed in a worker: %r", error)
         return None
 
-    def _started(self) -> ProcessPoolExecutor | None:
+    def _started(self) -> Sequence[ProcessPoolExecutor]:
         resting = self._died_at is not None and time.monotonic() - self._died_at < _RESTART_S
-        if self._pool is None and not (resting or self._closed):
+        if not (self._processes or resting or self._closed):
             # "spawn": a forked process would inherit locks whose owning threads it does not have.
             context = multiprocessing.get_context("spawn")
             reader, self._lifeline = context.Pipe(duplex=False)
-            self._pool = ProcessPoolExecutor(
-                self.count, mp_context=context, initializer=_initialize, initargs=(self._settings, reader)
-            )
-        return self._pool
+            self._processes = [
+                ProcessPoolExecutor(
+                    1,
+                    mp_context=context,
+                    initializer=_initialize,
+                    initargs=(self._settings, MAX_BYTES // self.count, reader),
+                )
+                for _ in range(self.count)
+            ]
+        return self._processes
 
     def _discard(self, error: BrokenProcessPool) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool, self._died_at = None, time.monotonic()
+        if self._processes:
+            for process in self._processes:
+                process.shutdown(wait=False, cancel_futures=True)
+            self._processes, self._died_at = [], time.monotonic()
             self.report(f"a worker process died ({error}); this process did the rest")
 
 
@@ -235,7 +266,7 @@ def tune_interpreter() -> None:
 _resources: WorkerResources
 
 
-def _initialize(settings: Settings, lifeline: Connection) -> None:
+def _initialize(settings: Settings, max_bytes: int, lifeline: Connection) -> None:
     """Initialize a worker."""
     global _resources  # noqa: PLW0603 — state that a pool process keeps between tasks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems without signal masks
@@ -243,7 +274,7 @@ def _initialize(settings: Settings, lifeline: Connection) -> None:
     if hasattr(os, "nice"):
         os.nice(_NICE)
     tune_interpreter()
-    _resources = WorkerResources(settings)
+    _resources = WorkerResources(settings, max_bytes)
 
 
 def _exit_after(lifeline: Connection) -> None:

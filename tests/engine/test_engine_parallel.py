@@ -18,14 +18,17 @@ from inline_snapshot import snapshot
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.packing import packed, unpacked
-from otel_agentic.engine.pooled_rebuild import rebuilder_over
+from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments, rebuilder_over
 from otel_agentic.engine.pooled_scoring import EvaluationTask, PooledJudgeRun, by_bucket, score_part, scoring_over
+from otel_agentic.engine.rebuild import AffectedItems
+from otel_agentic.engine.segments import HeldSegments
 from otel_agentic.engine.workers import WorkerPool, WorkerResources, collector_workers
 from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.scoring.pairs import tool_counts
+from otel_agentic.store.spans import TraceRows
 from otel_agentic.store.table import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
-from tests.builders import CASE, ask_hotel, contents, feed
+from tests.builders import CASE, ask_hotel, contents, feed, stored_conversations
 from tests.snapshots import opening, passage
 from tests.stores import CopyOf, PreparedStore, settings_for
 
@@ -76,6 +79,75 @@ def test_workers_make_the_rows_that_one_process_makes(tmp_path: Path, pool: Work
     assert 21 == sum("agentic.conversation" in row for row in alone["scores"])
     assert alone["tool_counts"]
     assert [] == pool.problems
+
+
+#: In how many commits the spans of each conversation arrive.
+COMMITS = 3
+
+
+def arriving(db: Path, pool: WorkerPool | None) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of a collector's new file after spans arrived in several commits, with rebuilds in between."""
+    talks = spoken(12)
+    with Engine(settings_for(db), create=True, clock=lambda: NOON_NS, collecting=True) as engine:
+        rebuilder, touched = rebuilder_over(engine, pool), AffectedItems(keys=frozenset(), loose_traces=frozenset())
+        for number in range(COMMITS):
+            engine.store.accept(batch(*(item for talk in talks for item in talk.spans[number::COMMITS])))
+            touched = rebuilder.read(rebuilder.pending())
+            engine.store.accept(batch(talks[number].spans[-1]))  # between reading and rebuilding
+            rebuilder.rebuild(touched, lambda _: None)
+        rebuilder.rebuild(touched, lambda _: "idle")
+        rebuilder.close(stored_conversations(engine).keys(), ())
+        return {name: rows for name, rows in contents(engine).items() if name != "schema_migrations"}
+
+
+def test_workers_rebuild_what_arrives_in_parts_as_one_process_does(
+    tmp_path: Path, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = arriving(tmp_path / "alone.duckdb", None)
+    assert len(alone["conversations"]) > 12
+
+    assert alone == arriving(tmp_path / "over.duckdb", pool)
+    monkeypatch.setattr("otel_agentic.engine.pooled_rebuild._REBUILD_PART", 3)
+    assert alone == arriving(tmp_path / "parts.duckdb", pool)
+    assert ([], True) == (pool.problems, pool.is_running)
+
+
+def test_workers_without_room_for_segments_make_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = arriving(tmp_path / "alone.duckdb", None)
+    monkeypatch.setattr("otel_agentic.engine.workers.MAX_BYTES", 100_000)  # of about six traces
+    with WorkerPool(settings_for(tmp_path / "none.duckdb"), 1) as workers:
+        assert alone == arriving(tmp_path / "over.duckdb", workers)
+
+
+def test_a_worker_that_holds_no_segments_any_more_gets_the_rows(tmp_path: Path, pool: WorkerPool) -> None:
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True, clock=lambda: NOON_NS) as engine:
+        segments = WorkerSegments(engine.store, engine.reader, pool, keeps_spans=False)
+        rebuilder = PooledRebuilder(engine.store, segments, engine.settings.conversations, pool)
+        engine.store.accept(batch(*spoken(3)))
+        traces = rebuilder.pending()
+        touched = rebuilder.read(traces)
+        assert segments.held(traces).keys() == set(traces)
+        segments.hold(traces, 0)  # a reading that no worker has seen
+
+        rebuilt = rebuilder.rebuild(touched, lambda _: None)
+
+        assert (4, ()) == (len(rebuilt.saved), rebuilt.left_out)
+        assert {} == segments.held(traces)
+
+
+def test_only_rebuilt_traces_make_room_for_others() -> None:
+    def rows_of(*trace_ids: str) -> TraceRows:
+        return TraceRows(spans=[(trace_id, "x" * 10_000) for trace_id in trace_ids], logs=[])
+
+    held = HeldSegments(3 * 22_000)
+
+    assert set() == held.keep(1, rows_of("a", "b"), [])
+    assert {"d"} == held.keep(2, rows_of("c", "d"), [])
+    assert [] == held.to_rebuild({"a": 1})
+    assert set() == held.keep(3, rows_of("d"), [])
+    assert [None, None, []] == [
+        held.to_rebuild(readings) for readings in ({"a": 1}, {"b": 9}, {"b": 1, "c": 2, "d": 3})
+    ]
 
 
 @pytest.mark.slow
@@ -252,6 +324,8 @@ def test_workers_start_again_a_while_after_one_died(tmp_path: Path, monkeypatch:
 _PARENT = """
 import os, signal, sys
 from otel_agentic.config import Settings
+from otel_agentic.engine.rebuild import AffectedItems
+from otel_agentic.engine.segments import HeldSegments
 from otel_agentic.engine.workers import WorkerPool
 
 def pid(resources):

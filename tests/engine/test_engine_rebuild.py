@@ -13,7 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from otel_agentic.commands import Commands
-from otel_agentic.conversations import Conversation, Linked, assemble, link_segments, read_segments
+from otel_agentic.conversations import (
+    Conversation,
+    EndMark,
+    Linked,
+    assemble,
+    assemble_open,
+    link_segments,
+    read_segments,
+)
 from otel_agentic.dialects import Reader
 from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.engine.segments import SegmentReader
@@ -23,7 +31,6 @@ from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, link
 from tests.builders import ask_hotel, contents, feed, revisions, rows, stored_conversations
 
 if TYPE_CHECKING:
-    from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.dialects.base import Reading
     from otel_agentic.engine.engine import Engine
     from otel_agentic.spans.model import LogRecord, Span
@@ -285,10 +292,10 @@ def test_a_trace_that_failed_before_is_tried_alone(engine: Engine) -> None:
 def test_a_conversation_that_cannot_be_put_together_leaves_the_others_alone(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def assembled(rebuilder: Rebuilder, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
+    def assembled(rebuilder: Rebuilder, linked: Linked) -> tuple[Conversation, EndMark | None]:
         if linked.conversation_id == "bad":
             raise ArithmeticError("unforeseen")
-        return assemble(linked, engine.settings.conversations, closed_by=closed_by)
+        return assemble_open(linked, engine.settings.conversations)
 
     talks = [speak_genai(ask_hotel(name), start_ns=NOON_NS + SECOND_NS) for name in ("bad", "good")]
     with monkeypatch.context() as patch:
