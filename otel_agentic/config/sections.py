@@ -513,13 +513,13 @@ class StatsSettings(Section):
 
 
 class ProcessingSettings(Section):
-    """The processes of `serve`: one receives and stores, and others may score conversations."""
+    """The processes of `serve`: one receives and stores, and others may rebuild and score conversations."""
 
     workers: int | None = Field(
         default=None,
         ge=0,
         le=256,
-        description="worker processes that score, started under load; 0: none; unset: one for each further processor, at most 4",
+        description="worker processes that rebuild and score, started under load; 0: none; unset: one for each further processor, at most 4",
     )
 
 

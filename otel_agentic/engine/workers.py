@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
-#: Fewer conversations than this are scored by a collector itself, so that light traffic starts no workers.
+#: Fewer traces or conversations than this are processed by a collector itself, so that light traffic starts no workers.
 _LEAST_ITEMS: Final = 32
 #: Time after the death of a worker during which the parent does all the work, seconds: what killed it may do so again.
 _RESTART_S: Final = 60.0
