@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, cast
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from otel_agentic.conversations import EndMark, Linked, assemble_open, link_segments, read_segments
 from otel_agentic.engine.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks, complete_in
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from otel_agentic.store.spans import Arrival, Inserted
     from otel_agentic.store.table import Key
 
-#: Traces, or conversations, sent to a worker together.
-_REBUILD_PART: Final = 250
+T = TypeVar("T")
+#: Most traces, or conversations, sent to a worker together: each part costs a dozen queries.
+_MOST_IN_PART: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,7 @@ class PooledRebuilder(Rebuilder):
             return super().read(arrived, progress)
         touched, failures = AffectedItems(keys=frozenset(), loose_traces=frozenset()), list[NotRebuilt]()
         pending: deque[_Reading] = deque()
-        for ids in chunks(arrived, _REBUILD_PART):
+        for ids in self._parts(arrived):
             pending.append(self._submit_read(ids))
             if len(pending) > self._pool.ahead:
                 touched |= self._save_part(pending.popleft(), failures, progress)
@@ -155,6 +157,10 @@ class PooledRebuilder(Rebuilder):
     def _is_little(self, *items: Collection[object]) -> bool:
         """Return whether this process does the work, because it is not worth the start of workers."""
         return not self._pool.is_running and sum(map(len, items)) < self._pool.least_items
+
+    def _parts(self, items: Sequence[T]) -> Iterator[list[T]]:
+        """Yield the items in parts, at least one for each worker."""
+        return chunks(items, max(1, min(_MOST_IN_PART, ceil(len(items) / self._pool.count))))
 
     def _submit_read(self, trace_ids: Sequence[str]) -> _Reading:
         worker = self._pool.least_busy()
@@ -224,7 +230,7 @@ class PooledRebuilder(Rebuilder):
             yield from self._save_rebuilt(what, part, closed_by, failures)
             progress(len(part.items))
 
-        for chunk in chunks(items, _REBUILD_PART):
+        for chunk in self._parts(items):
             view, traces = self._view_of(what, chunk)
             if any(traces & other.traces for other in pending):
                 while pending:

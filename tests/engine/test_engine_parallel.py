@@ -107,7 +107,7 @@ def test_workers_rebuild_what_arrives_in_parts_as_one_process_does(
     assert len(alone["conversations"]) > 12
 
     assert alone == arriving(tmp_path / "over.duckdb", pool)
-    monkeypatch.setattr("otel_agentic.engine.pooled_rebuild._REBUILD_PART", 3)
+    monkeypatch.setattr("otel_agentic.engine.pooled_rebuild._MOST_IN_PART", 3)
     assert alone == arriving(tmp_path / "parts.duckdb", pool)
     assert ([], True) == (pool.problems, pool.is_running)
 
