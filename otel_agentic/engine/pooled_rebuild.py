@@ -54,6 +54,8 @@ class WorkerSegments(SegmentReader):
     def __init__(self, store: Store, reader: Reader, pool: WorkerPool, *, keeps_spans: bool) -> None:
         self._pool = pool
         self._held: dict[str, Held] = {}  # by trace id
+        #: Traces, with the number of their reading, that the workers may forget.
+        self._forgettable: list[list[tuple[str, int]]] = [[] for _ in range(pool.count)]
         self._readings = count()
         super().__init__(store, reader, keeps_spans=keeps_spans)
 
@@ -73,6 +75,12 @@ class WorkerSegments(SegmentReader):
         with self._lock:
             return {trace_id: held for trace_id in trace_ids if (held := self._held.get(trace_id)) is not None}
 
+    def forgettable(self, worker: int) -> list[tuple[str, int]]:
+        """Return the readings, by trace id, that a worker need not hold any longer; each of them once."""
+        with self._lock:
+            readings, self._forgettable[worker] = self._forgettable[worker], []
+        return readings
+
     def clear(self) -> None:
         """Discard all spans and segments; see `SegmentReader.clear`."""
         super().clear()
@@ -81,7 +89,8 @@ class WorkerSegments(SegmentReader):
     def _mark_outdated(self, trace_ids: Iterable[str]) -> list[str]:
         changed = super()._mark_outdated(trace_ids)
         for trace_id in changed:
-            self._held.pop(trace_id, None)
+            if (held := self._held.pop(trace_id, None)) is not None:
+                self._forgettable[held.worker].append((trace_id, held.reading))
         return changed
 
     def _add(self, inserted: Inserted) -> None:
@@ -164,12 +173,13 @@ class PooledRebuilder(Rebuilder):
 
     def _submit_read(self, trace_ids: Sequence[str]) -> _Reading:
         worker = self._pool.least_busy()
-        self._segments.outdate(trace_ids)
+        self._segments.discard(trace_ids)
         reading = self._at_workers.hold(trace_ids, worker)
         with self._store.read() as con:
             before = links.conversations_of(con, trace_ids)
             rows = load_rows(con, trace_ids)
-        future = self._pool.submit_to(worker, read_rows, rows, reading)
+        forgettable = self._at_workers.forgettable(worker)
+        future = self._pool.submit_to(worker, read_rows, rows, reading, forgettable)
         return _Reading(traces=trace_ids, before=before, arrivals=rows.arrivals, future=future)
 
     def _save_part(self, part: _Reading, failures: list[NotRebuilt], progress: Callable[[int], None]) -> AffectedItems:
@@ -257,7 +267,12 @@ class PooledRebuilder(Rebuilder):
         read_ns = min([self._store.clock(), *(held[trace_id].read_ns for trace_id in readings)])
         with self._store.read() as con:
             rows = load_rows(con, traces - readings.keys())
-        task = RebuildTask(readings=readings, ids=frozenset(view.ids), reserved=frozenset(self._removed_names(view)))
+        task = RebuildTask(
+            readings=readings,
+            forgettable=self._at_workers.forgettable(worker),
+            ids=frozenset(view.ids),
+            reserved=frozenset(self._removed_names(view)),
+        )
         return _Rebuilding(
             items=items,
             view=view,
@@ -304,16 +319,20 @@ def rebuilder_over(
 class RebuildTask:
     """What a worker needs to rebuild conversations in addition to rows.
 
-    `readings` are the traces whose segments it holds, with the number of their reading. `ids` are (environment, id) of which
+    `readings` are the traces whose segments it holds, with the number of their reading; it may forget those of `forgettable`.
+    `ids` are (environment, id) of which
     all traces are in view; conversations with other ids are omitted. `reserved` are the names of removed conversations.
     """
 
     readings: Mapping[str, int]
+    forgettable: Sequence[tuple[str, int]]
     ids: frozenset[Key]
     reserved: frozenset[Key]
 
 
-def read_rows(resources: WorkerResources, rows: TraceRows, reading: int) -> tuple[list[Segment], set[str]]:
+def read_rows(
+    resources: WorkerResources, rows: TraceRows, reading: int, forgettable: Sequence[tuple[str, int]]
+) -> tuple[list[Segment], set[str]]:
     """Return the segments of traces without the content of their nodes, and hold them with it.
 
     Also return the traces that are not held, for lack of room.
@@ -322,7 +341,9 @@ def read_rows(resources: WorkerResources, rows: TraceRows, reading: int) -> tupl
         resources: the resources of the worker.
         rows: the rows of the traces.
         reading: the number of this reading.
+        forgettable: earlier readings, by trace id, that need not be held any longer.
     """
+    resources.segments.forget(forgettable)
     stored = rows.read()
     segments = read_segments(stored.spans, stored.logs, resources.reader)
     refused = resources.segments.keep(reading, rows, segments)
@@ -337,6 +358,7 @@ def rebuild_rows(resources: WorkerResources, rows: TraceRows, task: RebuildTask)
         rows: the rows of traces whose segments this worker does not hold.
         task: the other traces, and how to link.
     """
+    resources.segments.forget(task.forgettable)
     held = resources.segments.to_rebuild(task.readings)
     if held is None:
         return None

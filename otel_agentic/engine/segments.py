@@ -255,6 +255,13 @@ class HeldSegments:
                 self._size_bytes += trace.size_bytes
         return refused
 
+    def forget(self, readings: Iterable[tuple[str, int]]) -> None:
+        """Discard the segments of readings, by trace id; a later reading of the same trace stays."""
+        for trace_id, reading in readings:
+            trace = self._traces.get(trace_id)
+            if trace is not None and trace.reading == reading:
+                self._drop(trace_id)
+
     def to_rebuild(self, readings: Mapping[str, int]) -> list[Segment] | None:
         """Return the segments of traces whose conversations are rebuilt with them.
 

@@ -145,6 +145,7 @@ def test_only_rebuilt_traces_make_room_for_others() -> None:
     assert {"d"} == held.keep(2, rows_of("c", "d"), [])
     assert [] == held.to_rebuild({"a": 1})
     assert set() == held.keep(3, rows_of("d"), [])
+    held.forget([("b", 0), ("d", 2)])  # of earlier readings
     assert [None, None, []] == [
         held.to_rebuild(readings) for readings in ({"a": 1}, {"b": 9}, {"b": 1, "c": 2, "d": 3})
     ]
