@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.conversations import Linked, assemble, link_segments, read_segments
 from otel_agentic.engine.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks, complete_in
-from otel_agentic.store import links
 from otel_agentic.store.links import NotRebuilt
 from otel_agentic.store.spans import TraceRows, load_rows
 
@@ -77,12 +76,9 @@ class PooledRebuilder(Rebuilder):
 
     def _submit_read(self, trace_ids: list[str]) -> _PendingPart:
         with self._store.read() as con:
-            before = links.conversations_of(con, trace_ids)
             rows = load_rows(con, trace_ids)
         future = self._pool.submit(read_rows, rows)
-        return _PendingPart(
-            items=trace_ids, keys=frozenset(before), traces=frozenset(trace_ids), rows=rows, future=future
-        )
+        return _PendingPart(items=trace_ids, keys=frozenset(), traces=frozenset(trace_ids), rows=rows, future=future)
 
     def _save_part(
         self, part: _PendingPart, failures: list[NotRebuilt], progress: Callable[[int], None]
@@ -93,7 +89,7 @@ class PooledRebuilder(Rebuilder):
             for affected in self._in_parts(part.items, self._read_chunk, failures):
                 total |= affected
         else:
-            total = self._save_read(part.items, part.keys, segments, part.rows.arrivals)
+            total = self._save_read(part.items, segments, part.rows.arrivals)
         progress(len(part.items))
         return total
 
