@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.segments import Linked, Segment
 
+#: Token counts of a model call: of its input and its output.
+_BOTH: Final = 2
 #: A greeting and a turn with a query.
 _WITH_GREETING: Final = 2
 
@@ -58,12 +60,21 @@ def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
     A greeting, before any user input, belongs to the first turn.
     """
     turns: list[TurnSpans] = []
-    for unit in sorted((unit for segment in segments for unit in _units(segment)), key=lambda unit: unit[0].at):
-        if unit[0].is_run:
-            _add_run(turns, unit)
+    for unit in sorted((unit for segment in segments for unit in _units_of(segment)), key=lambda unit: unit.lead.at):
+        if unit.runs:
+            _add_run(turns, unit.copy())
         else:
-            _add_loose(turns, unit)
+            _add_loose(turns, unit.nodes)
     return _with_greeting(turns)
+
+
+def _units_of(segment: Segment) -> Sequence[TurnSpans]:
+    """Return the parts of a segment that turns consist of, computed once: topmost runs, or calls outside of any run."""
+    if not segment.units:
+        segment.units[:] = [
+            _run_spans(unit) if unit[0].is_run else TurnSpans(lead=unit[0], nodes=unit) for unit in _units(segment)
+        ]
+    return segment.units
 
 
 def _with_greeting(turns: list[TurnSpans]) -> list[TurnSpans]:
@@ -108,7 +119,8 @@ def _with_subtree(node: Node) -> list[Node]:
     return list(node.subtree()) if isinstance(node.event, ToolCall) else [node]
 
 
-def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
+def _run_spans(unit: Sequence[Node]) -> TurnSpans:
+    """Return the spans of a topmost run, with its query."""
     run = unit[0]
     event = run.event
     assert isinstance(event, AgentRun)  # noqa: S101 — `is_run` is only ever set on agent runs
@@ -116,6 +128,12 @@ def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
     turn.add(unit)
     turn.query, turn.query_captured = _run_query(event, turn)
     turn.left_open = turn.query is not None and _has_no_end(event, unit)
+    return turn
+
+
+def _add_run(turns: list[TurnSpans], turn: TurnSpans) -> None:
+    event = turn.lead.event
+    assert isinstance(event, AgentRun)  # noqa: S101 — the same
     if turns and (event.goes_on or (turn.query is None and turn.query_captured) or _takes_over(turn, turns[-1])):
         _extend(turns[-1], turn)  # resumed: the run has an input that is not a query
     else:
@@ -228,13 +246,14 @@ def _waits_for(turn: TurnSpans, event: object) -> bool:
     """Return whether a model call of the turn requested the tool more often than it was called."""
     if not isinstance(event, ToolCall):
         return False
-    return turn.waiting[event.name] > 0
+    return turn.waiting.get(event.name, 0) > 0
 
 
 #: A longer state, in characters, is not read.
 _LONGEST_STATE: Final = 1_000_000
 #: The attribute of the session, by the semantic conventions.
 _SESSION: Final = ("session.id",)
+_VISITOR_ATTRIBUTES: Final = (*USER_ATTRIBUTES, *_SESSION)
 #: The largest number of plans that are kept for one turn.
 _MOST_PLANS: Final = 100
 #: The largest number of texts of reasoning that are kept for one turn, and of their characters.
@@ -252,26 +271,27 @@ def models_of(turn: TurnSpans) -> tuple[ModelUse, ...]:
 
 
 def _use(model: str | None, calls: Sequence[ModelCall]) -> ModelUse:
-    retries = sum(event.failed_tries for event in calls)
-    calls_with_tokens = sum(event.input_tokens is not None and event.output_tokens is not None for event in calls)
+    retries = failed = priced = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    for event in calls:
+        retries += event.failed_tries
+        failed += event.header.error is not None
+        if event.input_tokens is not None:
+            input_tokens = (input_tokens or 0) + event.input_tokens
+        if event.output_tokens is not None:
+            output_tokens = (output_tokens or 0) + event.output_tokens
+        recorded = (event.input_tokens is not None) + (event.output_tokens is not None)
+        # Without a response there were no tokens, so none are missing.
+        priced += recorded == _BOTH or (recorded == 0 and event.header.error is not None)
     return ModelUse(
         model=model,
         calls=len(calls) + retries,
-        failed=sum(event.header.error is not None for event in calls) + retries,
-        input_tokens=_total(event.input_tokens for event in calls),
-        output_tokens=_total(event.output_tokens for event in calls),
-        priced_calls=calls_with_tokens + retries + sum(_cost_nothing(event) for event in calls),
+        failed=failed + retries,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        priced_calls=priced + retries,
     )
-
-
-def _total(counts: Iterable[int | None]) -> int | None:
-    recorded_counts = [count for count in counts if count is not None]
-    return sum(recorded_counts) if recorded_counts else None
-
-
-def _cost_nothing(event: ModelCall) -> bool:
-    """Return whether a request failed without recorded tokens: there was no response, so no tokens are missing."""
-    return event.header.error is not None and event.input_tokens is None and event.output_tokens is None
 
 
 def plans_of(turns: Sequence[TurnSpans], nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
@@ -366,7 +386,9 @@ def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | N
     A session id that equals the conversation id is ignored. The ids themselves stay in the spans: hashes are enough to find out
     whether two conversations belong to the same user or session.
     """
-    named = (node for node in nodes if not node.span.attributes.keys().isdisjoint((*USER_ATTRIBUTES, *_SESSION)))
+    named = [node for node in nodes if not node.span.attributes.keys().isdisjoint(_VISITOR_ATTRIBUTES)]
+    if not named:
+        return None, None
     nodes_by_time = sorted(named, key=by_time)
     return tuple(  # type: ignore[return-value]  # one hash for the user, one for the session
         next(
@@ -532,7 +554,9 @@ def _last(values: Sequence[bool | None]) -> bool | None:
 
 
 def _turn(index: int, turn: TurnSpans, context: CallContext, plans: tuple[str, ...]) -> Turn:
-    answer, answer_captured = _answer(turn)
+    top_calls = turn.top_calls
+    answering_calls = _answering_calls(turn, top_calls)
+    answer, answer_captured = _answer(turn, answering_calls)
     spans = [node.span for node in turn.nodes]
     framework_node = _framework_node(turn)
     return Turn(
@@ -547,12 +571,12 @@ def _turn(index: int, turn: TurnSpans, context: CallContext, plans: tuple[str, .
         span_id=turn.lead.span.span_id,
         started_ns=min(span.start_ns for span in spans),
         ended_ns=max(span.end_ns for span in spans),
-        response_id=_response_id(turn),
+        response_id=_response_id(top_calls),
         dialect=framework_node.event.header.dialect,
         scope=framework_node.span.scope.name,
         models=models_of(turn),
         plans=plans,
-        agent_name=next((node.agent_name for node in reversed(_answering_calls(turn))), None),
+        agent_name=next((node.agent_name for node in reversed(answering_calls)), None),
         reasoning=reasoning_of(turn, answer),
     )
 
@@ -572,7 +596,7 @@ def _framework_node(turn: TurnSpans) -> Node:
     return min(events, key=by_time, default=turn.lead)
 
 
-def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
+def _answer(turn: TurnSpans, answering_calls: Sequence[Node]) -> tuple[str | None, bool]:
     """Return the final answer, and whether it was captured (then None means that there was no answer).
 
     The answer on the run itself takes precedence. Text next to a tool call never reached the user, so only a response without
@@ -586,7 +610,7 @@ def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
         answer = last_answer(event.messages_out) if isinstance(event, AgentRun) else None
         if answer is not None:
             return answer
-    calls = [node.event for node in _answering_calls(turn) if isinstance(node.event, ModelCall)]
+    calls = [node.event for node in answering_calls if isinstance(node.event, ModelCall)]
     responses = [call.messages_out for call in calls if call.messages_out]
     if not responses:
         return _answer_below(turn) or (None, False)
@@ -602,15 +626,13 @@ def _answer_below(turn: TurnSpans) -> tuple[str | None, bool] | None:
     return None
 
 
-def _answering_calls(turn: TurnSpans) -> list[Node]:
+def _answering_calls(turn: TurnSpans, own_calls: Sequence[Node]) -> Sequence[Node]:
     """Return the model calls whose last one may answer: those of the turn's agent, else all outside of tool calls."""
-    own_calls = turn.top_calls
     if own_calls and isinstance(own_calls[-1].event, ModelCall) and last_answer(own_calls[-1].event.messages_out):
         return own_calls
     outer_calls = [node for node in turn.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
     return sorted(outer_calls, key=by_time)
 
 
-def _response_id(turn: TurnSpans) -> str | None:
-    ids = [node.event.response_id for node in turn.top_calls if isinstance(node.event, ModelCall)]
-    return next((response_id for response_id in reversed(ids) if response_id), None)
+def _response_id(top_calls: Sequence[Node]) -> str | None:
+    return _first(node.event.response_id for node in reversed(top_calls) if isinstance(node.event, ModelCall))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +49,8 @@ def join(calls: Sequence[Call], spans: Sequence[Node]) -> list[Node]:
     waiting = sorted(calls, key=lambda call: (call.requester, call.position))
     unassigned = dict.fromkeys(spans)  # an ordered set
     for key_of_call, key_of_event, by_id, same_run in _RULES:
+        if not unassigned:
+            break
         pools: dict[tuple[Hashable, ...], deque[Node]] = defaultdict(deque)
         for node in unassigned:
             if isinstance(node.event, events.ToolCall) and (key := key_of_event(node.event)) is not None:
@@ -174,32 +176,28 @@ _RULES: Final[
 _REFUSED: Final = "the call never ran"
 
 
-def with_result(
-    call: ToolCall,
+def outcome_of(
     event: events.ToolCall | None,
     reported: events.CallResult | None,
     error_patterns: Sequence[OwnPattern],
     *,
     never_ran: bool = False,
-) -> ToolCall:
-    """Return the call with its result and error.
+) -> tuple[Any, bool, str | None]:
+    """Return the result of a call, whether it was captured, and the error of the call.
 
     Args:
-        call: the call.
         event: the event of its tool span, None without a span.
         reported: the result in the input of a later model call, None if there is no such result.
         error_patterns: patterns of results that are errors although they are not marked as such.
         never_ran: whether the framework refused to run it; the reported result is then the reason.
     """
     result, captured = _result(event, reported)
-    return replace(
-        call,
-        result=result,
-        result_captured=captured,
-        error=_marked_error(event, reported, result)
+    error = (
+        _marked_error(event, reported, result)
         or (error_in(result, error_patterns) if captured else None)
-        or (_REFUSED if never_ran and not captured else text_of(result) if never_ran else None),
+        or (_REFUSED if never_ran and not captured else text_of(result) if never_ran else None)
     )
+    return result, captured, error
 
 
 def _result(event: events.ToolCall | None, reported: events.CallResult | None) -> tuple[Any, bool]:
@@ -224,8 +222,10 @@ def error_in(result: Any, patterns: Sequence[OwnPattern]) -> str | None:
         error = result.get("error")
         failed = result.get("status") == "error" or result.get("is_error") is True or result.get("isError") is True
         return text_of(error) if error else (text_of(result) if failed else None)
-    if isinstance(result, str) and any(pattern.search(result[:500]) for pattern in patterns):
-        return result
+    if isinstance(result, str):
+        beginning = result[:500]
+        if any(pattern.search(beginning) for pattern in patterns):
+            return result
     return None
 
 
@@ -356,20 +356,20 @@ def calls_of(turn: TurnSpans, context: CallContext, *, answer: str | None = None
     never_ran = _never_ran(calls)
     started_runs = {id(call.run): call.run for call in calls if call.run is not None}
     return tuple(
-        with_result(
-            _tool_call_of(
-                call,
-                step=steps[call.requester],
-                position=position,
-                agent=context.agent,
-                agents=agents,
-                holder=_holder(call, started_runs, wrappers),
-                turn=turn,
+        _tool_call_of(
+            call,
+            step=steps[call.requester],
+            position=position,
+            agent=context.agent,
+            agents=agents,
+            holder=_holder(call, started_runs, wrappers),
+            turn=turn,
+            outcome=outcome_of(
+                call.event,
+                _answer_of(call.run) or call.reported,
+                context.error_patterns,
+                never_ran=id(call) in never_ran,
             ),
-            call.event,
-            _answer_of(call.run) or call.reported,
-            context.error_patterns,
-            never_ran=id(call) in never_ran,
         )
         for position, call in enumerate(calls)
     )
@@ -433,20 +433,22 @@ def _tool_call_of(
     agents: Mapping[str, str],
     holder: Node | None,
     turn: TurnSpans,
+    outcome: tuple[Any, bool, str | None],
 ) -> ToolCall:
     event, request, witness = call.event, call.request, _witness(call)
     own_node = call.node or call.run
     kind = _kind(call, agents)
     target_agent, received = _receiver(call, kind, agents, turn)
+    result, result_captured, error = outcome
     return ToolCall(
         name=call.name,
         kind=kind,
         step=step,
         position=position,
         arguments=_arguments(call),
-        result=None,
-        result_captured=False,
-        error=None,
+        result=result,
+        result_captured=result_captured,
+        error=error,
         call_id=call.call_id,
         trace_id=witness.span.trace_id,
         span_id=own_node.span.span_id if own_node is not None else None,

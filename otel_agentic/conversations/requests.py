@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -35,17 +35,31 @@ class TurnSpans:
     query_captured: bool = False
     left_open: bool = False
     answered: bool = False
-    waiting: Counter[str] = field(default_factory=Counter)
+    waiting: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> TurnSpans:
+        """Return a turn with the same spans, to which others may be added."""
+        return TurnSpans(
+            lead=self.lead,
+            runs=[*self.runs],
+            nodes=[*self.nodes],
+            query=self.query,
+            query_captured=self.query_captured,
+            left_open=self.left_open,
+            answered=self.answered,
+            waiting={**self.waiting},
+        )
 
     def add(self, nodes: Sequence[Node]) -> None:
         """Add nodes to the turn; update `answered` and `waiting`."""
         self.nodes += nodes
         for node in nodes:
             if isinstance(node.event, ToolCall):
-                self.waiting[node.event.name] -= 1
+                self.waiting[node.event.name] = self.waiting.get(node.event.name, 0) - 1
             for message in (node.event.messages_out or ()) if isinstance(node.event, ModelCall) else ():
                 self.answered = self.answered or bool(message.text and not message.requests)
-                self.waiting.update(request.name for request in message.requests)
+                for request in message.requests:
+                    self.waiting[request.name] = self.waiting.get(request.name, 0) + 1
 
     @property
     def top_calls(self) -> list[Node]:
@@ -70,6 +84,8 @@ class KnownRequests:
         self._known: Counter[Hashable] = Counter()
         self._matched: Counter[Hashable] = Counter()
         self._vague: Counter[str] = Counter()
+        #: The requests from responses whose contents are not among the known ones yet: ids mostly suffice.
+        self._without_content: list[events.CallRequest] = []
         #: The last history if all its requests were known by their ids, and how often each id occurs in it.
         self._checked: Sequence[events.Message] = ()
         self._occurrences: Counter[Hashable] = Counter()
@@ -77,13 +93,17 @@ class KnownRequests:
     def add(self, request: events.CallRequest | None) -> None:
         """Add a request from a response."""
         if request is not None:
-            self._known.update(_keys(request))
+            if request.call_id is not None:
+                self._known[request.call_id,] += 1
+            self._without_content.append(request)
             self._vague[folded(request.name)] += 1
 
     def unknown_of(self, messages: Sequence[events.Message]) -> Iterator[tuple[int, int, events.CallRequest]]:
         """Yield the unknown requests of a history with their message index and position; from then on they are known."""
         if self._has_known_ids(messages):
             return
+        self._known.update(map(content_of, self._without_content))
+        self._without_content.clear()
         requests = _located_requests(messages)
         if missing := self._missing(requests, [_keys(item[2]) for item in requests], Counter()):
             vague = +self._vague
@@ -116,7 +136,8 @@ class KnownRequests:
     ) -> list[tuple[int, int, events.CallRequest]]:
         missing = []
         for located_request, request_keys in zip(requests, keys, strict=True):
-            occurrences.update(request_keys)
+            for key in request_keys:
+                occurrences[key] += 1
             known_key = next((key for key in request_keys if occurrences[key] <= self._known[key]), None)
             if known_key is None:
                 missing.append(located_request)
@@ -482,11 +503,8 @@ def _results_in(
     else:
         new_messages = newest = own_output(event) if isinstance(event, events.AgentRun) and node.is_run else ()
     with_id: dict[str, list[events.CallResult]] = defaultdict(list)
-    for result in _results(new_messages):
-        if result.call_id is not None and result.call_id not in complete:
-            with_id[result.call_id].append(result)
-    return with_id, [result for result in _results(newest) if result.call_id is None]
-
-
-def _results(messages: Iterable[events.Message]) -> Iterable[events.CallResult]:
-    return (result for message in messages for result in message.results)
+    for message in new_messages:
+        for result in message.results:
+            if result.call_id is not None and result.call_id not in complete:
+                with_id[result.call_id].append(result)
+    return with_id, [result for message in newest for result in message.results if result.call_id is None]

@@ -6,10 +6,11 @@ are rewritten), and a transcript pasted into one message of the user. Digests of
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.merge import Node, agent_of, by_time, inherited_ids, short
@@ -18,6 +19,7 @@ from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ConversationId, LinkMethod
+    from otel_agentic.conversations.requests import TurnSpans
 
 #: Minimum number of messages of a history: a user's message and an answer. A shorter one proves nothing.
 _LEAST: Final = 2
@@ -143,8 +145,6 @@ def _texts_and_calls(messages: Iterable[Message]) -> Iterator[object]:
 
 def _prefixes(kind: str, contents: Iterable[object]) -> list[str]:
     """Return the digest of every prefix of a sequence."""
-    import hashlib  # noqa: PLC0415 — needed only for traces without a conversation id
-
     digest = hashlib.blake2b(kind.encode(), digest_size=16)
     digests = []
     for content in contents:
@@ -154,7 +154,9 @@ def _prefixes(kind: str, contents: Iterable[object]) -> list[str]:
 
 
 def _digest(kind: str, text: str) -> str:
-    return _prefixes(kind, [text])[0]
+    """Return the digest of a sequence with one text; see `_prefixes`."""
+    content = f"{kind}{text!r}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 _ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
@@ -168,7 +170,7 @@ class Segment:
     messages before and after it, the weakest evidence first. `query_digest`, `moments` (start and end of each model
     call, ns), `answer_digest`, `scopes` and `substance` (how many messages were captured) decide whether it repeats
     another segment (`echoes_of`). `transcript` is its form in a later query, `agents` are the agents in it. `services`
-    are the services of its events, `case_id` and `attempt_id` those nearest its root, and `end_mark_ns` is the end of the
+    are the services of its events, `units` its parts that are divided into turns, once these were computed (see `cut`), `case_id` and `attempt_id` those nearest its root, and `end_mark_ns` is the end of the
     last span that marks the end of the conversation.
     """
 
@@ -194,6 +196,7 @@ class Segment:
     case_id: str | None = None
     attempt_id: str | None = None
     end_mark_ns: int | None = None
+    units: list[TurnSpans] = field(default_factory=list, init=False, repr=False, compare=False)
 
 
 def segments_of(nodes: Sequence[Node]) -> list[Segment]:

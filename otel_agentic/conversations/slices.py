@@ -52,12 +52,13 @@ def slices_of(nodes: Iterable[Node], turns: Iterable[Turn], further: Mapping[str
         for attribute in attributes:
             names.setdefault(attribute, []).append(name)
     pairs = {(MODEL, use.model) for turn in turns for use in turn.models if use.model}
-    known = names.keys()
+    known = (*names, _FLAG_KEY)
     for node in nodes:
         attributes = node.span.attributes
-        for attribute in known & attributes.keys():
-            pairs |= {(name, value) for name in names[attribute] if (value := _text(attributes[attribute]))}
-        pairs |= {(FLAG, flag) for flag in _flags(attributes)}
+        if not attributes.keys().isdisjoint(known):
+            for attribute in names.keys() & attributes.keys():
+                pairs |= {(name, value) for name in names[attribute] if (value := _text(attributes[attribute]))}
+            pairs |= {(FLAG, flag) for flag in _flags(attributes)}
         for event in node.span.events:
             pairs |= {(FLAG, flag) for flag in _flags(event.attributes)}
     texts = sorted(f"{name}={value[:_MOST_CHARACTERS]}" for name, value in pairs)

@@ -199,8 +199,8 @@ def _may_hold_sessions(ordered: Sequence[Node]) -> bool:
     inputs = [messages for node in ordered if (messages := _input_of(node))]
     if len(inputs) < _SEVERAL:
         return False
-    queries = {last_query(messages)[0] for messages in inputs}
-    return any(before in queries for messages in inputs if (before := answered_query(messages)) is not None)
+    answered = {answered_query(messages) for messages in inputs} - {None}
+    return bool(answered) and not answered.isdisjoint(last_query(messages)[0] for messages in inputs)
 
 
 def _lines(ordered: Sequence[Node]) -> dict[int, _Line]:
@@ -470,8 +470,9 @@ def mark_runs(ordered: Sequence[Node]) -> None:
         if isinstance(event, AgentRun) and not (id(node) in sessions and node.run is None):
             node.is_run = event.certain or (free and _may_be_run(event, below[id(node)]))
     for node in reversed(ordered):
-        for above in filter(None, (node.parent, node.same_as)):
-            above.holds_run = above.holds_run or node.holds_run or (node.is_run and above is node.parent)
+        if node.is_run or node.holds_run:
+            for above in filter(None, (node.parent, node.same_as)):
+                above.holds_run = above.holds_run or node.holds_run or (node.is_run and above is node.parent)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -503,6 +504,9 @@ def _may_be_run(event: AgentRun, below: _Contents) -> bool:
 def _cut_cycles(nodes: Sequence[Node]) -> None:
     checked: set[int] = set()
     for node in nodes:  # in time order, so that a cycle is cut at its earliest span
+        if node.parent is None or id(node.parent) in checked:
+            checked.add(id(node))
+            continue
         path: dict[int, Node] = {}
         current: Node | None = node
         while current is not None and id(current) not in checked and id(current) not in path:

@@ -207,7 +207,7 @@ class TableDialect:
             case_id=self.case_id(span),
             attempt_id=_own_or_resource(span, self._attempt_keys),
             verdict=verdict_of(span, logs),
-            ends_conversation=any(span.attributes.get(key) is True for key in self._end_keys),
+            ends_conversation=_is_true(span, self._end_keys),
             error=self.error(span),
         )
 
@@ -215,7 +215,8 @@ class TableDialect:
         """Return the conversation id on the span or one of its log records; a redacted id is ignored."""
         for attributes in (span.attributes, *(log.attributes for log in logs)):
             for key in self._conversation_keys:
-                conversation_id = id_of(first(attributes, (key,)))
+                value = first(attributes, (key,))
+                conversation_id = None if value is None else id_of(value)
                 if conversation_id is not None:
                     return conversation_id
         return None
@@ -261,9 +262,8 @@ class TableDialect:
     def usage(self, span: Span, logs: Sequence[LogRecord]) -> tuple[int | None, int | None]:
         """Return the input and output tokens of a model call, each None if not recorded."""
         table = self.table
-        input_tokens, output_tokens = (
-            count_of(_recorded(span, logs, paths)) for paths in (table.input_tokens, table.output_tokens)
-        )
+        input_tokens = count_of(_recorded(span, logs, table.input_tokens))
+        output_tokens = count_of(_recorded(span, logs, table.output_tokens))
         if table.usage and (input_tokens is None or output_tokens is None):
             usage = usage_of(_recorded(span, logs, table.usage))
             return (usage[0] if input_tokens is None else input_tokens), (
@@ -343,6 +343,10 @@ class TableDialect:
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the messages from the model or agent that its convention lists; None if there is no list."""
         return _listed(span, logs, self.table.messages_out, self.table.flat_out, "assistant")
+
+
+def _is_true(span: Span, keys: tuple[str, ...]) -> bool:
+    return any(span.attributes[key] is True for key in keys if key in span.attributes)
 
 
 def _own_or_resource(span: Span, keys: tuple[str, ...]) -> str | None:

@@ -162,6 +162,8 @@ def messages_of_events(events: Iterable[Any]) -> tuple[Message, ...]:
 
 
 def _from_events(span: Span, logs: Sequence[LogRecord], *, choices: bool) -> tuple[Message, ...] | None:
+    if not span.events and not logs and _EVENT_LIST not in span.attributes:
+        return None
     events = [(name, fields) for name, fields in _message_events(span, logs) if (name == _CHOICE_EVENT) == choices]
     messages = tuple(message for name, fields in events if (message := _message_of_event(name, fields)) is not None)
     return messages if events else None

@@ -71,16 +71,15 @@ def is_result(block: Any) -> bool:
     return isinstance(block, dict) and (kind_of(block) in _RESULT_KINDS or not _RESULT_WRAPPERS.isdisjoint(block))
 
 
-def read_parts(content: Any) -> Iterable[Part]:
-    """Yield the parts of a message's content: text, one block, or a list of blocks."""
+def read_parts(content: Any) -> tuple[Part, ...]:
+    """Return the parts of a message's content: text, one block, or a list of blocks."""
     blocks = _blocks(content) if isinstance(content, str) else content
     if isinstance(blocks, str):
-        yield from texts(blocks)
-    elif isinstance(blocks, (list, dict)):
-        for block in blocks[:_MOST] if isinstance(blocks, list) else (blocks,):
-            part = read_part(block)
-            if part is not None:
-                yield part
+        return (text_part(blocks),)
+    if not isinstance(blocks, (list, dict)):
+        return ()
+    listed = blocks[:_MOST] if isinstance(blocks, list) else (blocks,)
+    return tuple(part for part in map(read_part, listed) if part is not None)
 
 
 def _blocks(content: str) -> str | list[Any]:
@@ -94,7 +93,7 @@ def _blocks(content: str) -> str | list[Any]:
 def read_part(block: Any) -> Part | None:
     """Return the part of a content block; None for kinds that are irrelevant to the conversation."""
     if isinstance(block, str):
-        return next(iter(texts(block)), None)
+        return text_part(block)
     if not isinstance(block, dict) or block.get("thought") is True:  # Gemini's reasoning is text with this mark
         return None
     if "type" not in block:
@@ -139,7 +138,7 @@ def _reasoning_texts(value: Any, depth: int) -> Iterator[str]:
 
 def kind_of(fields: Mapping[str, Any]) -> str:
     """Return the kind of a block or message, or the empty text."""
-    kind = fields.get("type", fields.get("block_type"))
+    kind = fields["type"] if "type" in fields else fields.get("block_type")
     return "" if kind is None else str(kind)  # text, except in malicious spans
 
 
@@ -152,7 +151,7 @@ def _part_of_kind(kind: str, block: Mapping[str, Any]) -> Part | None:
         return None
     text = block.get("content", block.get("text"))
     if isinstance(text, str):
-        return next(iter(texts(text)), None)
+        return text_part(text)
     # If content capture is off, SDKs write a text part without its text.
     return Redacted() if kind else None
 
@@ -215,9 +214,9 @@ def listed_calls_of(value: Any) -> Iterable[CallRequest]:
             yield request
 
 
-def texts(text: str) -> tuple[Part, ...]:
-    """Return a text as the only part of a message: `Redacted` for a redaction mark, else `Text`."""
-    return (Redacted(),) if is_redacted(text) else (Text(content=text),)
+def text_part(text: str) -> Part:
+    """Return a text as a part of a message: `Redacted` for a redaction mark, else `Text`."""
+    return Redacted() if is_redacted(text) else Text(content=text)
 
 
 def _call_id(block: Mapping[str, Any]) -> str | None:
@@ -263,7 +262,7 @@ _ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_ca
 #: Maximum number of cached messages, and their maximum size in bytes; histories repeat messages.
 _MOST_KEPT: Final = 4096
 _SHORT: Final = 2048
-_cached: dict[tuple[bytes, Role], Message | None] = {}
+_cached: dict[bytes | tuple[bytes, Role], Message | None] = {}
 
 
 class _ReadList(NamedTuple):
@@ -303,7 +302,7 @@ def _read_list(text: str) -> tuple[Message, ...] | None:
             return known.messages
         added = parsed(f"[{rest[1:]}") if rest.startswith(",") else None
         if isinstance(added, list) and len(known.messages) + len(added) <= _MOST:
-            new_messages = tuple(_messages(added, lambda item: _read_cached(item, "user")))
+            new_messages = _messages(added, "user", _read_cached)
             messages = known.messages + new_messages
             if len(new_messages) == len(added):
                 _remember(text, messages)
@@ -333,22 +332,27 @@ def _read_content(value: Any, content: Any, default_role: Role) -> tuple[Message
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], list):
         content = content[0]  # LangChain batches its prompts
     if isinstance(content, str):
-        return (Message(role=default_role, parts=texts(content)),)
+        return (Message(role=default_role, parts=(text_part(content),)),)
     items = content[-_MOST:] if isinstance(content, list) else [content]
     read_one = _read_cached if isinstance(value, str) else read_message
-    return tuple(_messages(items, lambda item: read_one(item, default_role)))
+    return _messages(items, default_role, read_one)
 
 
-def _messages(items: Iterable[Any], read_one: Callable[[Any], Message | None]) -> Iterator[Message]:
-    """Yield the messages of a list; reasoning with an item of its own belongs to the message after it."""
+def _messages(
+    items: Iterable[Any], default_role: Role, read_one: Callable[[Any, Role], Message | None]
+) -> tuple[Message, ...]:
+    """Return the messages of a list; reasoning with an item of its own belongs to the message after it."""
+    messages: list[Message] = []
     pending: tuple[str, ...] = ()
     for item in items:
         if isinstance(item, dict) and _is_reasoning(item):
             pending += tuple(_reasoning_texts(item, _REASONING_DEPTH))
-        elif (message := read_one(item)) is not None:
-            has_pending = pending and message.role == "assistant"
-            yield replace(message, reasoning=(*pending, *message.reasoning)) if has_pending else message
+        elif (message := read_one(item, default_role)) is not None:
+            if pending and message.role == "assistant":
+                message = replace(message, reasoning=(*pending, *message.reasoning))
+            messages.append(message)
             pending = ()
+    return tuple(messages)
 
 
 def _read_cached(value: Any, default_role: Role) -> Message | None:
@@ -356,12 +360,16 @@ def _read_cached(value: Any, default_role: Role) -> Message | None:
     text = orjson.dumps(value)
     if len(text) > _SHORT:
         return read_message(value, default_role)
-    message = _cached.get((text, default_role))
+    message = _cached.get(text) or _cached.get((text, default_role))
     if message is None:
-        message = read_message(value, default_role)
+        # A message of the GenAI conventions states its role, so it is the same as a response and in a later input.
+        key: bytes | tuple[bytes, Role] = text
+        message = _genai_message(value)
+        if message is None:
+            key, message = (text, default_role), _any_message(value, default_role)
         if len(_cached) >= _MOST_KEPT:
             _cached.clear()
-        _cached[text, default_role] = message
+        _cached[key] = message
     return message
 
 
@@ -374,9 +382,9 @@ def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) ->
     if not isinstance(tree, list):
         return None
     items = [item.get("message", item) for item in tree if isinstance(item, dict)]
-    messages = list(_messages(map(_plain, items), lambda item: read_message(item, default_role)))
+    messages = _messages(map(_plain, items), default_role, read_message)
     # LangChain's chains flatten the role of their input's first message but not its text.
-    return tuple(messages) if any(message.parts for message in messages) else None
+    return messages if any(message.parts for message in messages) else None
 
 
 def _plain(message: Any) -> Any:
@@ -438,13 +446,13 @@ def _genai_message(value: Any) -> Message | None:
     if role is None or not isinstance(blocks, list):
         return None
     reasoning = _reasoning({}, blocks) if role == "assistant" else ()
-    return Message(role=role, parts=tuple(read_parts(blocks)), reasoning=reasoning)
+    return Message(role=role, parts=read_parts(blocks), reasoning=reasoning)
 
 
 def _any_message(value: Any, default_role: Role) -> Message | None:
     fields = _fields(value)
     if isinstance(fields, str):
-        return Message(role=default_role, parts=texts(fields))
+        return Message(role=default_role, parts=(text_part(fields),))
     if not isinstance(fields, dict):
         return None
     if "role" not in fields and kind_of(fields) in CALL_KINDS:

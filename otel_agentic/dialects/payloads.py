@@ -99,9 +99,9 @@ def call_output(value: Any) -> Output:
     >>> call_output('{"response": {"result": 5.5}, "name": "add", "id": "c1"}').result
     5.5
     """
-    if value is None or is_redacted(value) or is_cut(value):
-        return Output(result=None, captured=False)
     content = parsed(value)
+    if value is None or is_redacted(value) or (content is value and is_cut(value)):
+        return Output(result=None, captured=False)
     message = tool_message(_inner(content)) or tool_message(record_fields(content))
     output = _of_message(message) if message is not None else _of_record(content) or _recorded(content)
     if output is not None:

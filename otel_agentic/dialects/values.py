@@ -28,6 +28,7 @@ _REDACTION: Final = re.compile(
 #: The start of JSON text that is parsed: a container or a quoted string. Bare numbers stay text, since they may be
 #: identifiers.
 _JSON_START: Final = re.compile(r'^\s*[\[{"]')
+_JSON_STARTS: Final = frozenset('[{"')
 #: JSON text nested deeper than this stays text, because serialising it again would fail.
 _MAX_DEPTH: Final = 100
 #: A word of a name: `spanKind` and `LLMCall` have two each.
@@ -39,6 +40,8 @@ _MAX_PATH: Final = 32
 _MAX_DIGITS: Final = 9
 #: Values that replace a missing id: `<not specified>` (google-adk), and the null values of languages.
 _NO_ID: Final = re.compile(r"(?:<[^>]*>|null|none|undefined|nan)?", re.IGNORECASE)
+#: Longer ids are not cached.
+_LONGEST_KEPT_ID: Final = 128
 #: The key of a lone argument whose parameter name the instrumentation dropped.
 UNNAMED_ARGUMENT: Final = "input"
 #: The keys of a LangChain tool message, and the keys that a text block may have.
@@ -63,7 +66,10 @@ def parsed(value: Any) -> Any:
     >>> parsed('{"a": 1}'), parsed("255.0"), parsed('"quoted"')
     ({'a': 1}, '255.0', 'quoted')
     """
-    if not isinstance(value, str) or _JSON_START.match(value) is None:
+    if not isinstance(value, str):
+        return value
+    start = value[:1]
+    if start not in _JSON_STARTS and (not start.isspace() or _JSON_START.match(value) is None):
         return value
     try:
         content = orjson.loads(value)
@@ -117,7 +123,18 @@ def id_of(value: Any) -> str | None:
     ('call_1', '7', None, None)
     """
     text = text_of(value)
-    return None if text is None or is_redacted(text) or _NO_ID.fullmatch(text.strip()) else text
+    if text is None:
+        return None
+    has_id = _is_id_cached(text) if len(text) <= _LONGEST_KEPT_ID else _is_id(text)
+    return text if has_id else None
+
+
+def _is_id(text: str) -> bool:
+    return not is_redacted(text) and _NO_ID.fullmatch(text.strip()) is None
+
+
+#: The id of a conversation is on most of its spans, and that of a call in each later model input.
+_is_id_cached: Final = lru_cache(maxsize=4096)(_is_id)
 
 
 def arguments_of(value: Any) -> Mapping[str, Any] | None:
@@ -254,8 +271,10 @@ def first(attributes: Mapping[str, Any], paths: Iterable[str]) -> Any:
             value = attributes.get(path)
         else:
             attribute, steps = _split(path)
+            if attribute not in attributes:
+                continue
             if parsed_attribute is None or parsed_attribute[0] != attribute:
-                parsed_attribute = (attribute, parsed(attributes.get(attribute)))
+                parsed_attribute = (attribute, parsed(attributes[attribute]))
             value = walk(parsed_attribute[1], steps)
         if value is not None:
             return value

@@ -110,10 +110,9 @@ class WorkerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """Traces that a worker reads: the conversations to which they belonged before, and when their parts were committed."""
+    """Traces that a worker reads, and when their parts were committed."""
 
     traces: Sequence[str]
-    before: AbstractSet[Key]
     arrivals: Mapping[str, Arrival]
     future: Future[tuple[list[Segment], set[str]]] | None
 
@@ -176,11 +175,10 @@ class PooledRebuilder(Rebuilder):
         self._segments.discard(trace_ids)
         reading = self._at_workers.hold(trace_ids, worker)
         with self._store.read() as con:
-            before = links.conversations_of(con, trace_ids)
             rows = load_rows(con, trace_ids)
         forgettable = self._at_workers.forgettable(worker)
         future = self._pool.submit_to(worker, read_rows, rows, reading, forgettable)
-        return _Reading(traces=trace_ids, before=before, arrivals=rows.arrivals, future=future)
+        return _Reading(traces=trace_ids, arrivals=rows.arrivals, future=future)
 
     def _save_part(self, part: _Reading, failures: list[NotRebuilt], progress: Callable[[int], None]) -> AffectedItems:
         result = self._pool.result(part.future)
@@ -191,7 +189,7 @@ class PooledRebuilder(Rebuilder):
         else:
             segments, refused = result
             self._segments.discard(refused | set(part.traces) - {segment.trace_id for segment in segments})
-            total = self._save_read(part.traces, part.before, segments, part.arrivals)
+            total = self._save_read(part.traces, segments, part.arrivals)
         progress(len(part.traces))
         return total
 

@@ -27,6 +27,7 @@ from otel_agentic.store.conversations import (
     close_conversations,
     content_hash,
     current_revisions,
+    has_removed,
     removed_keys,
     removed_traces,
     retention_state,
@@ -54,6 +55,8 @@ def without_frozen(
     A segment is frozen if retention has removed its trace, or the conversation that it names, and no later conversation
     with the same id is stored.
     """
+    if not has_removed(con):
+        return list(segments), set()
     traces = removed_traces(con, trace_ids)
     explicit_keys = {
         (segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None
@@ -334,23 +337,21 @@ class Rebuilder:
             return links.by_arrival(con, keys)
 
     def _read_chunk(self, trace_ids: Sequence[str]) -> AffectedItems:
-        with self._store.read() as con:
-            before = links.conversations_of(con, trace_ids)
         traces = self._segments.read_arrived(trace_ids)
-        return self._save_read(trace_ids, before, traces.segments, traces.arrivals)
+        return self._save_read(trace_ids, traces.segments, traces.arrivals)
 
     def _save_read(
         self,
         trace_ids: Sequence[str],
-        before: AbstractSet[Key],
         segments: Sequence[Segment],
         arrivals: Mapping[str, Arrival],
     ) -> AffectedItems:
         stored_traces = [trace_id for trace_id in trace_ids if trace_id in arrivals]
         with self._store.read() as con:
+            before = links.conversations_of(con, set(trace_ids) - arrivals.keys())
             segments, frozen = without_frozen(con, stored_traces, segments)
             late_spans = links.unread_spans(con, frozen)
-        self._store.write(lambda con: links.save_segments(con, stored_traces, segments, arrivals))
+        before |= self._store.write(lambda con: links.save_segments(con, stored_traces, segments, arrivals))
         if late_spans:
             self._on_late(late_spans)
         # A trace with segments is cleared after these are rebuilt.
@@ -457,7 +458,12 @@ class Rebuilder:
             # A closing conversation is rebuilt without its alternatives in view, so an ambiguous link stays ambiguous.
             ambiguous = conversation.ambiguous or (current is not None and current.ambiguous_link)
             built.append(
-                Built(conversation=revised, ambiguous_link=ambiguous, possible_reuse=conversation.possible_reuse)
+                Built(
+                    conversation=revised,
+                    ambiguous_link=ambiguous,
+                    possible_reuse=conversation.possible_reuse,
+                    is_first=current is None,
+                )
             )
             if current is not None and current.closed:
                 late |= {segment.trace_id: current.built_ns for segment in conversation.segments}

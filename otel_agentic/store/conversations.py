@@ -150,6 +150,7 @@ SELECT environment, conversation_id, epoch_ns(min(received_from))
 FROM trace_links SEMI JOIN requested USING (environment, conversation_id)
 GROUP BY environment, conversation_id HAVING bool_or(clock_ahead)
 """
+_HAS_CLOCK_AHEAD: Final = "SELECT 1 FROM trace_links WHERE clock_ahead LIMIT 1"
 _WINDOW_TIMES: Final = """
 SELECT DISTINCT epoch_ns(window_time) FROM conversations SEMI JOIN requested USING (environment, conversation_id)
 """
@@ -172,11 +173,15 @@ class Current:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A conversation that was just rebuilt and must be saved, and what its links leave open; see the table's columns."""
+    """A conversation that was just rebuilt and must be saved, and what its links leave open; see the table's columns.
+
+    `is_first`: no revision of it is stored.
+    """
 
     conversation: Conversation
     ambiguous_link: bool
     possible_reuse: bool = False
+    is_first: bool = False
 
 
 class ClosedConversation(NamedTuple):
@@ -277,8 +282,8 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
     if not built:
         return
     conversations = [item.conversation for item in built]
-    requested = fields_of(conversations, *_OWNER)
-    ((stored, same_revision),) = rows_with(con, requested, _KNOWN_REVISIONS)
+    requested = fields_of([item.conversation for item in built if not item.is_first], *_OWNER)
+    ((stored, same_revision),) = rows_with(con, requested, _KNOWN_REVISIONS) or [(0, 0)]
     for statement, needed in (*((delete, same_revision) for delete in _DELETE), (_SUPERSEDE, stored)):
         if needed:
             rows_with(con, requested, statement, fetch=False)
@@ -363,7 +368,8 @@ def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]
     The cap depends on the first arrival, which later spans do not change.
     """
     keys = [conversation.key for conversation in conversations]
-    rows = rows_with(con, key_columns(keys), _CLOCK_AHEAD)
+    ahead = con.execute(_HAS_CLOCK_AHEAD).fetchall()  # reads one column of bits, and mostly nothing else
+    rows = rows_with(con, key_columns(keys), _CLOCK_AHEAD) if ahead else []
     first_arrivals = {(environment, conversation_id): first_ns for environment, conversation_id, first_ns in rows}
     return [
         min(conversation.ended_ns, first_arrivals[key] + CLOCK_TOLERANCE_NS)
@@ -424,6 +430,7 @@ TRACE_ID: Final = "md5_number_lower(trace_id)"
 _RETENTION_STATE: Final = (
     "SELECT epoch_ns(conversations_from), epoch_ns(results_from), conversations, spans, log_records FROM retention"
 )
+_HAS_REMOVED: Final = "SELECT 1 FROM removed LIMIT 1"
 _REMOVED_KEYS: Final = f"""
 SELECT environment, conversation_id FROM requested w
 WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'conversation' AND r.identity = {CONVERSATION_ID})
@@ -458,6 +465,11 @@ def retention_state(con: DuckDBPyConnection) -> RetentionState:
     for row in con.execute(_RETENTION_STATE).fetchall():
         return from_row(RetentionState, row)
     return RetentionState()
+
+
+def has_removed(con: DuckDBPyConnection) -> bool:
+    """Return whether a conversation or a trace was ever removed; most stores are spared the search for them."""
+    return bool(con.execute(_HAS_REMOVED).fetchall())
 
 
 def removed_keys(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:

@@ -177,6 +177,11 @@ JOIN own_queries o
 WHERE n.started_at <= o.last AND o.first <= n.ended_at
     AND coalesce(NOT list_has_any(n.scopes, o.scopes), true)
 """
+#: Whether a trace can have neighbours: a trace without an id may continue or repeat any other, and span links tie any two.
+_CAN_HAVE_NEIGHBOURS: Final = """
+SELECT EXISTS (SELECT 1 FROM trace_links WHERE explicit_id IS NULL AND events > 0)
+    OR EXISTS (SELECT 1 FROM trace_links WHERE len(linked_traces) > 0)
+"""
 #: Rows at the end of the table, which were written last; they are searched first.
 _RECENT: Final = 16_384
 _SIZE: Final = "SELECT count(*) FROM trace_links"
@@ -265,8 +270,8 @@ def save_segments(
     trace_ids: Iterable[str],
     segments: Sequence[Segment],
     arrivals: Mapping[str, Arrival],
-) -> None:
-    """Replace the links of some traces.
+) -> set[Key]:
+    """Replace the links of some traces; return the conversations that they were linked to before.
 
     A trace without a segment gets a row, too, so that it counts as read until more of it arrives. The first arrival of
     a trace, and whether a clock was ahead, are kept: spans that an import commits again change neither. So is the
@@ -275,11 +280,14 @@ def save_segments(
     first_ns_of = {trace_id: arrival.first_ns for trace_id, arrival in arrivals.items()}
     clocks_ahead = {trace_id for trace_id, arrival in arrivals.items() if arrival.clock_ahead}
     known: dict[tuple[str, str, str], str] = {}
+    before: set[Key] = set()
     for trace_id, first_ns, clock_ahead, environment, explicit_id, name in rows_with(con, _traces(trace_ids), _FORGET):
         first_ns_of[trace_id] = min(first_ns_of[trace_id], first_ns)
         clocks_ahead |= {trace_id} if clock_ahead else set()
         if explicit_id is not None:
             known[trace_id, environment, explicit_id] = name
+        if name is not None:
+            before.add((environment, name))
     without_segments = set(trace_ids) - {segment.trace_id for segment in segments}
     rows = [*segments, *(_EMPTY_SEGMENT(trace_id=trace_id) for trace_id in sorted(without_segments))]
     Table(con, "trace_links").insert(
@@ -304,6 +312,7 @@ def save_segments(
             "clock_ahead": [segment.trace_id in clocks_ahead for segment in rows],
         },
     )
+    return before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,9 +393,13 @@ def unbuilt_conversations(con: DuckDBPyConnection) -> set[Key]:
 
 
 def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: int) -> set[str]:
-    """Return the traces that may share a conversation with some traces, including these."""
+    """Return the traces that may share a conversation with some traces, including these.
+
+    Traces with different ids share none, so in a store in which every trace has an id and no span link, there are no others.
+    """
     neighbours = set(trace_ids)
-    frontier = neighbours
+    ((can_have_neighbours,),) = con.execute(_CAN_HAVE_NEIGHBOURS).fetchall()
+    frontier = neighbours if can_have_neighbours else set()
     while frontier:
         rows = rows_with(con, _traces(frontier), _NEIGHBOURS, _bounds(con, frontier, idle_ns))
         frontier = {trace_id for (trace_id,) in rows} - neighbours
