@@ -242,14 +242,14 @@ def status_of(session: httpx.Client) -> int:
 
 
 def test_nothing_is_sent_without_a_session_or_after_its_end(tailed: Followed) -> None:
-    anonymous = httpx.get(f"{tailed.server.admin}/tail/events")
+    anonymous = httpx.get(f"{tailed.server.admin}/tail/events", timeout=30)
     with tailed.console.session("bo") as session, stream(session) as received:
         next(received)
         cookies = dict(session.cookies)
         session.post("/logout")
         tailed.converse("secret")
         assert not any("secret" in text for event in received for text in event.texts)  # the stream ends
-    again = httpx.get(f"{tailed.server.admin}/tail/events", cookies=cookies)
+    again = httpx.get(f"{tailed.server.admin}/tail/events", cookies=cookies, timeout=30)
 
     assert (anonymous.status_code, anonymous.text[:10], again.status_code) == (401, "no session", 401)
     assert anonymous.headers["content-type"] == "text/plain; charset=utf-8"
@@ -278,7 +278,7 @@ def test_a_reading_session_may_watch_and_the_stream_ends_with_the_collector(tmp_
     admin = {"address": "127.0.0.1:0", "query_token": "reader"}
     with (
         following(tmp_path / "t.duckdb", admin=admin) as own,
-        httpx.Client(base_url=own.server.admin, headers={"sec-fetch-site": "same-origin"}) as client,
+        httpx.Client(base_url=own.server.admin, headers={"sec-fetch-site": "same-origin"}, timeout=30) as client,
     ):
         assert client.post("/login", data={"token": "reader"}).status_code == 303
         with stream(client) as received:
