@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
 
 import orjson
 from jinja2 import ChoiceLoader, Environment, PackageLoader
@@ -23,6 +24,7 @@ from otel_agentic.console.pages import PAGES, Page, PageFunction
 from otel_agentic.console.requests import PageRequest, page_url
 from otel_agentic.console.review import Claims, record, review
 from otel_agentic.console.sessions import Session, Sessions
+from otel_agentic.console.tail import EVENTS, TAIL, Tail, TailRow, TailStream, tail_page, watch
 from otel_agentic.errors import OtelAgenticError, TooLargeError, codes_of
 from otel_agentic.net.tickets import Tickets
 from otel_agentic.render.html.page import environment as report_templates
@@ -48,9 +50,16 @@ _HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-_STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "style.css": "text/css"}
+_STATIC: Final = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "style.css": "text/css",
+    "tail.js": "text/javascript",
+}
 _MAX_FORM_BYTES: Final = 256 * 1024
 _MAX_NAME: Final = 100
+#: Digits of a time, see `moment`.
+_TO_THE_SECOND: Final = 19
 #: Pages in the navigation: path and name.
 _NAVIGATION: Final = (
     ("/", "Reliability"),
@@ -124,7 +133,16 @@ class CommandClient(Client):
 class Console:
     """The console of one store."""
 
-    def __init__(self, run: Run, *, pool: CommandPool, credentials: Credentials, hosts: Hosts, secret: bytes) -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        pool: CommandPool,
+        credentials: Credentials,
+        hosts: Hosts,
+        secret: bytes,
+        tail: Tail | None = None,
+    ) -> None:
         """Store the resources.
 
         Args:
@@ -133,6 +151,7 @@ class Console:
             credentials: the configured tokens; without any, only a ticket opens a session.
             hosts: the names under which the console answers.
             secret: the key that signs tickets.
+            tail: what the collector scores; None if the process receives no spans.
         """
         self._client = CommandClient(run)
         self._pool = pool
@@ -140,15 +159,21 @@ class Console:
         self._hosts = hosts
         self._tickets = Tickets(secret)
         self._sessions = Sessions()
+        self._tail = tail
 
     def routes(self) -> list[Route]:
         """Return the routes; all but the log-in need a session."""
-        all_pages: Mapping[str, PageFunction] = {**_PAGES, "/review": partial(review, Claims())}
+        all_pages: Mapping[str, PageFunction] = {
+            **_PAGES,
+            "/review": partial(review, Claims()),
+            TAIL: partial(tail_page, self._tail),
+        }
         pages = [route for path, function in all_pages.items() for route in self._twins(path, function)]
         return [
             Route("/", self._page(_PAGES["/reliability"], "/")),
             *pages,
             *(Route(path, self._form(path, function), methods=["POST"]) for path, function in _FORMS.items()),
+            Route(EVENTS, self._guarded(self._follow), methods=["GET"]),
             Route("/login", self._guarded(self._login, is_open=True), methods=["GET", "POST"]),
             Route("/logout", self._guarded(self._logout), methods=["POST"]),
             Route("/static/{name}", _static, methods=["GET"]),
@@ -210,18 +235,18 @@ class Console:
     def _has_tokens(self) -> bool:
         return self._credentials.guards("query", "review", "admin")
 
-    def _session(self, request: Request) -> Session | None:
-        cookie = request.cookies.get(_cookie_name(request))
-        session = None if cookie is None else self._sessions.find(cookie)
+    def _session(self, request: Request, *, keeps_open: bool = True) -> Session | None:
+        cookie = request.cookies.get(_cookie_name(request), "")
+        session = self._sessions.find(cookie) if keeps_open else self._sessions.peek(cookie)
         if session is None or session.authorization is None:
             return session
         # A token that was removed from its file ends its sessions.
         return session if self._credentials.role_of([session.authorization]) == session.role else None
 
     def _no_session(self, request: Request) -> Response:
-        if request.url.path.endswith(".json"):
-            return _json_response({"error": f"no session. {self._how_to_log_in()}"}, 401)
-        return _message("Log in", self._how_to_log_in(), status=401, form=self._has_tokens)
+        if _is_page(request):
+            return _message("Log in", self._how_to_log_in(), status=401, form=self._has_tokens)
+        return _error(request, f"no session. {self._how_to_log_in()}", 401)
 
     def _how_to_log_in(self) -> str:
         link = (
@@ -256,6 +281,15 @@ class Console:
         response.delete_cookie(_cookie_name(request), path="/")
         return response
 
+    async def _follow(self, request: Request, session: Session) -> Response:
+        """Send the rows of the live tail. A browser that connects again names the last event that it received."""
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return PlainTextResponse("other sites may not follow the live tail\n", status_code=403)
+        last_event = request.headers.get("last-event-id")
+        values = dict(request.query_params) | ({} if last_event is None else {"after": last_event})
+        viewer = watch(self._tail, PageRequest(EVENTS, values, session))
+        return TailStream(viewer, _tail_row, lambda: self._session(request, keeps_open=False) is not None)
+
     def _form(self, path: str, function: FormFunction) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request, session: Session) -> Response:
             if not session.may_write:
@@ -288,9 +322,18 @@ async def _explained(
     except Exception as error:  # noqa: BLE001 — every failure is a page
         _log.error("%s failed", request.url.path, exc_info=error)
         status, text = 500, "This page failed; the log of the collector contains the reason."
-    if request.url.path.endswith(".json"):
-        return _json_response({"error": text}, status)
-    return _message("Not available", text, status=status)
+    return _message("Not available", text, status=status) if _is_page(request) else _error(request, text, status)
+
+
+def _is_page(request: Request) -> bool:
+    return request.url.path != EVENTS and not request.url.path.endswith(".json")
+
+
+def _error(request: Request, text: str, status: int) -> Response:
+    """Return an error that a program reads: the twin of a page, or the script of the live tail, which displays the text."""
+    if request.url.path == EVENTS:
+        return PlainTextResponse(text, status_code=status)
+    return _json_response({"error": text}, status)
 
 
 def _html(page: Page, request: PageRequest) -> Response:
@@ -304,6 +347,18 @@ def _html(page: Page, request: PageRequest) -> Response:
         version=version("otel-agentic"),
     )
     return Response(text, media_type="text/html", status_code=page.status)
+
+
+#: Rows of the live tail as HTML, which all viewers share, as long as the tail has them. It is used on one event loop.
+_TAIL_ROWS: Final[WeakKeyDictionary[TailRow, str]] = WeakKeyDictionary()
+
+
+def _tail_row(row: TailRow) -> str:
+    html = _TAIL_ROWS.get(row)
+    if html is None:
+        rows: Any = _templates().get_template("rows.html.j2").module
+        html = _TAIL_ROWS[row] = str(rows.conversation_row(row, row.href, _TO_THE_SECOND))
+    return html
 
 
 def _message(

@@ -154,6 +154,7 @@ def conversations(client: Client, request: PageRequest) -> Page:
             "next_cursor": result.next_cursor,
             "periods": PERIODS,
             "active": _active(request),
+            "tail": page_url("/tail", **request.texts(*SELECTION, "outcome")),
             "review": page_url(
                 "/review", order="newest", **request.texts("since", *SELECTION, "disagreements", *FILTERS)
             ),

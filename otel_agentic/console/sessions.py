@@ -59,12 +59,21 @@ class Sessions:
 
     def find(self, cookie: str) -> Session | None:
         """Return the session of a cookie, and keep it open; None if it has ended."""
+        session = self.peek(cookie)
+        if session is not None:
+            digest = _digest(cookie)
+            del self._sessions[digest]
+            self._sessions[digest] = session, self._clock()
+        return session
+
+    def peek(self, cookie: str) -> Session | None:
+        """Return the session of a cookie; None if it has ended. This is no request: it does not keep the session open."""
         digest = _digest(cookie)
-        session, last_s = self._sessions.pop(digest, (None, 0.0))
+        session, last_s = self._sessions.get(digest, (None, 0.0))
         now_s = self._clock()
         if session is None or now_s - last_s > _IDLE_S or now_s - session.began_s > _LIFETIME_S:
+            self._sessions.pop(digest, None)
             return None
-        self._sessions[digest] = session, now_s
         return session
 
     def close(self, cookie: str) -> None:

@@ -114,6 +114,8 @@ class SavedRevision:
 
     key: Key
     revision: int
+    agent: str | None
+    agent_version: str | None
     closed_by: ClosedBy | None
     ended_ns: int
     has_id: bool
@@ -262,6 +264,8 @@ class Rebuilder:
                 SavedRevision(
                     key=item.key,
                     revision=item.revision,
+                    agent=item.agent,
+                    agent_version=item.agent_version,
                     closed_by="idle",
                     ended_ns=item.ended_ns,
                     has_id=item.has_id,
@@ -540,6 +544,8 @@ def _saved_revision(conversation: Conversation) -> SavedRevision:
     return SavedRevision(
         key=(conversation.environment, str(conversation.conversation_id)),
         revision=conversation.revision,
+        agent=conversation.agent_name,
+        agent_version=conversation.agent_version,
         closed_by=conversation.closed_by,
         ended_ns=conversation.ended_ns,
         has_id=conversation.link_method == "explicit",

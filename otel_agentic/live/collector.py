@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from otel_agentic import plugins
 from otel_agentic.commands.registry import Commands, registered
-from otel_agentic.console import Console
+from otel_agentic.console import Console, Tail
 from otel_agentic.engine.engine import Engine, EngineListener
 from otel_agentic.errors import OverloadedError, StoreError
 from otel_agentic.evaluation.scope import NO_CASES
@@ -102,6 +102,7 @@ class LiveCollector(EngineListener):
         except BaseException:
             self.engine.close()
             raise
+        self._tail = Tail()
         self.assembler = Assembler(self.engine, self._rebuilt)
         self.scoring_loop = ScoringLoop(self.engine, self._emit)
         self._received = ReceivedCounts()
@@ -151,6 +152,7 @@ class LiveCollector(EngineListener):
         was_ready = self._phase == "running"
         self._phase = "stopping"  # running requests are finished; new ones are asked to retry later
         self.engine.stopping.set()
+        self._tail.close()
         self.engine.store.user_queries.end_all("the collector is stopping")
         self.engine.store.snapshots.close()
         drain = Drain()
@@ -223,6 +225,7 @@ class LiveCollector(EngineListener):
             return {**self._store_state(commands), "collector": self._state()}
         with ExitStack() as stack:
             if name == "store_erase" and not arguments.get("dry_run"):
+                stack.callback(self._tail.clear)
                 # No loop may write rows that it read before. A long export is waited for first, so that it stops no loop.
                 for lock in (self.engine.retention_lock, self.assembler.lock, self.scoring_loop.lock):
                     stack.enter_context(lock)
@@ -312,6 +315,7 @@ class LiveCollector(EngineListener):
         self._received.add_late(rebuilt.late_spans)
         self._reporter.report_rebuild(rebuilt, self.assembler.open_count)
         self.scoring_loop.wake()
+        self._tail.quiet(rebuilt.saved)
         if changed := rebuilt.vanished | {saved.key for saved in rebuilt.saved if saved.revision > 1}:
             self._restate(changed)
 
@@ -335,6 +339,7 @@ class LiveCollector(EngineListener):
     def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         self.window_loop.wake()
         self._reporter.report_scores(scored, restated)
+        self._tail.scored(scored)
         self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
 
     def _restate(self, keys: AbstractSet[Key]) -> None:
@@ -365,7 +370,14 @@ class LiveCollector(EngineListener):
 
     def _console(self, credentials: Credentials, hosts: Hosts) -> Console:
         secret = secret_of(self.settings.store.db)
-        return Console(self.run, pool=self._commands, credentials=credentials, hosts=hosts, secret=secret)
+        return Console(
+            self.run,
+            pool=self._commands,
+            credentials=credentials,
+            hosts=hosts,
+            secret=secret,
+            tail=self._tail if self._collectors else None,
+        )
 
     def _console_url(self) -> str:
         return self.settings.notify.console_url or (self._admin.url if self._admin is not None else "")

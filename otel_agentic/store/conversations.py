@@ -97,7 +97,9 @@ WHERE c.environment = w.environment AND c.conversation_id = w.conversation_id AN
 _CLOSE: Final = """
 UPDATE conversations c SET closed_by = 'idle' FROM requested w
 WHERE c.environment = w.environment AND c.conversation_id = w.conversation_id AND NOT c.superseded AND c.closed_by IS NULL
-RETURNING c.environment, c.conversation_id, revision, epoch_ns(ended_at), link_method = 'explicit', turn_count, call_count
+RETURNING
+    c.environment, c.conversation_id, revision, agent, agent_version, epoch_ns(ended_at), link_method = 'explicit',
+    turn_count, call_count
 """
 _KNOWN_REVISIONS: Final = """
 SELECT count(*), count(*) FILTER (c.revision = w.revision)
@@ -189,6 +191,8 @@ class ClosedConversation(NamedTuple):
 
     key: Key
     revision: int
+    agent: str | None
+    agent_version: str | None
     ended_ns: int
     has_id: bool
     turn_count: int

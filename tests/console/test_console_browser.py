@@ -13,6 +13,8 @@ from otel_agentic.net.tickets import new_ticket, secret_of
 from tests.cli.hostile import build_hostile
 from tests.console.conftest import RunningConsole, serving
 from tests.console.test_console_pages import links_of
+from tests.console.test_console_tail import HOSTILE, following
+from tests.live.running_collector import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 _CONVERSATION = "/conversation?id=lyon-family-1.1.0-3&environment=demo"
-_OTHERS = ["/review", "/cases", "/case?case_id=lyon-family", "/case?id=lyon-family-1.1.0-3", "/monitors"]
+_OTHERS = ["/review", "/cases", "/case?case_id=lyon-family", "/case?id=lyon-family-1.1.0-3", "/monitors", "/tail"]
 _PAGES = ["/", *(path for path in PAGES if path not in {"/conversation", "/span"}), _CONVERSATION, *_OTHERS]
 _WIDTHS = (1280, 390)
 _ITEMS = 20
@@ -141,6 +143,47 @@ def test_two_annotators_label_with_the_keyboard_alone(
     assert chosen["ana"].keys() == chosen["bo"].keys()
     assert f"Cohen's kappa {kappa(*(list(verdicts.values()) for verdicts in chosen.values())):.2f}" in text
     assert messages == []
+
+
+def test_the_live_tail_follows_pauses_and_executes_nothing(
+    browser: Browser, tmp_path: Path, messages: list[str]
+) -> None:
+    with following(tmp_path / "t.duckdb") as tailed:
+        page = open_console(browser, tailed.console, "ana", messages)
+        page.goto(f"{tailed.console.url}/tail")
+        state, rows = page.locator("[data-state]"), page.locator("[data-tail] tbody tr")
+        eventually(state.inner_text, "● Live")
+        tailed.converse(HOSTILE, agent=HOSTILE, answer="The Savoy.")
+        eventually(lambda: rows.filter(has_text="✗ fail").filter(has_text="alert(1)").count(), 1)
+
+        page.keyboard.press("p")
+        tailed.converse("paused", ends=False)
+        eventually(lambda: tailed.session.get("/tail.json").json()["rows"][0]["conversation_id"], "paused")
+        assert (state.inner_text(), rows.count()) == ("Paused", 1)
+        page.keyboard.press("p")
+        eventually(lambda: rows.filter(has_text="paused").count(), 1)
+        tailed.converse("paused")
+        eventually(lambda: rows.filter(has_text="paused").filter(has_text="✓ pass").count(), 1)
+        assert rows.count() == 2  # a conversation has one row
+
+        tailed.converse(*(f"burst-{number}" for number in range(120)), ends=False)
+        eventually(lambda: page.locator("[data-missed]").is_visible(), True)
+        assert rows.count() <= 50
+        for width in _WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+
+        page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        eventually(lambda: len(tailed.live._tail._viewers), 0)
+        page.evaluate("delete document.hidden")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        eventually(state.inner_text, "● Live")
+        assert messages == []
+
+        page.context.request.post(f"{tailed.console.url}/logout", headers={"sec-fetch-site": "same-origin"})
+        eventually(lambda: "otel-agentic console --db FILE" in state.inner_text(), True)
+        assert all("401" in message for message in messages)
 
 
 def kappa(first: list[bool], second: list[bool]) -> float:
