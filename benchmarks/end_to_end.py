@@ -7,7 +7,13 @@ python -m benchmarks.end_to_end --workload small --peers     # compare with othe
 
 Each stage calls the parts of the collector as the collector calls them, one after the other in one process. `plain reading`
 decodes the same requests with the protobuf library and parses their JSON attributes; it is measured in the same run. The sum
-is printed as a multiple of it, too. Other tools get the small chats in the same run: their CPU time per span is divided by ours
+is printed as a multiple of it, too.
+
+`windows` is measured as live ticks: after all conversations are scored, ten ticks follow the clock of the spans, each as long after a
+tenth of the conversations ended as idle conversations close. A tick before them loads what is used first and is not counted. So
+the cost of a tick depends on the groups and on the results in the widest window, and that of a span also on the spans in a tick.
+
+Other tools get the small chats in the same run: their CPU time per span is divided by ours
 until spans are stored, and until conversations are scored and in their windows.
 """
 
@@ -17,9 +23,11 @@ import argparse
 import cProfile
 import gc
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -35,6 +43,8 @@ from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.live.loops import WindowLoop
 from otel_agentic.spans import Limits, SpanBatch, decode_traces
 from otel_agentic.store import links
+from otel_agentic.store.results import note_changes
+from otel_agentic.store.windows import forget_changes, read_changes
 from otel_agentic.telemetry import Telemetry
 
 T = TypeVar("T")
@@ -50,6 +60,11 @@ _WORKLOADS: Final[dict[str, tuple[Callable[[int], Workload], int]]] = {
     "tau": (tau_airline, 1),
     "growing": (growing_histories, 8),
 }
+#: Ticks of the windows.
+_TICKS: Final = 10
+_ENDED: Final = (
+    "SELECT environment, conversation_id, epoch_ns(window_time) FROM results ORDER BY window_time, conversation_id"
+)
 #: The stages after which spans are stored.
 _STORED: Final = ("decode", "store and commit")
 
@@ -78,15 +93,16 @@ def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = 
     plain_s = min(cpu_of(workload.plain_reading) for _ in range(_ROUNDS))
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"db": Path(folder) / "bench.duckdb"}})
-        with Engine(settings, create=True, collecting=True) as engine:
+        clock = _Clock()
+        with Engine(settings, create=True, collecting=True, clock=clock) as engine:
             if workload.cases:
                 engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
-            stages = Stages(engine, workload)
+            stages = Stages(engine, workload, clock)
             times_s: dict[str, float] = {}
             tune_interpreter()  # as `serve` does
             for name, work in stages.all():
                 with profile or nullcontext():
-                    times_s[name] = cpu_of(work)
+                    times_s[name] = times_s.get(name, 0.0) + cpu_of(work)
             gc.unfreeze()
             stages.close()
             counts = stages.counts()
@@ -100,7 +116,8 @@ def _show(workload: Workload, plain_s: float, times_s: dict[str, float], counts:
     print(f"\n{workload.name}: {workload.spans:,} spans of {size:,.0f} bytes; {counts}")
     total_s = sum(times_s.values())
     for name, spent_s in (("plain reading", plain_s), *times_s.items(), ("sum of the stages", total_s)):
-        print(f"  {name:<34} {spent_s / workload.spans * 1e6:8.1f} us CPU a span   x {spent_s / plain_s:6.1f}")
+        ticks = f"   {spent_s / _TICKS * 1e3:.1f} ms a tick" if name == "windows" else ""
+        print(f"  {name:<34} {spent_s / workload.spans * 1e6:8.1f} us CPU a span   x {spent_s / plain_s:6.1f}{ticks}")
     print(f"  nothing falls behind on one core up to {workload.spans / total_s:,.0f} spans/s")
 
 
@@ -120,11 +137,23 @@ def _show_peers(stages_us: Mapping[str, float]) -> None:
             print(f"  {'  as a multiple of ours, ' + name:<34} {peer_us / ours_us[name]:8.1f}{aim}")
 
 
+class _Clock:
+    """The clock of an engine: the current time, until it is set."""
+
+    def __init__(self) -> None:
+        self.now_ns: int | None = None
+
+    def __call__(self) -> int:
+        """Return the time, ns."""
+        return time.time_ns() if self.now_ns is None else self.now_ns
+
+
 class Stages:
     """The stages of a collector on an opened store."""
 
-    def __init__(self, engine: Engine, workload: Workload) -> None:
+    def __init__(self, engine: Engine, workload: Workload, clock: _Clock) -> None:
         self._engine = engine
+        self._clock = clock
         self._requests = workload.requests
         self._limits = Limits.from_settings(engine.settings.receive)
         self._telemetry = Telemetry.from_settings(engine.emit, run_id="benchmark", trigger="online")
@@ -133,14 +162,15 @@ class Stages:
         self._touched = AffectedItems(keys=frozenset(), loose_traces=frozenset())
 
     def all(self) -> Iterator[tuple[str, Callable[[], object]]]:
-        """Yield the name and the work of each stage, in order."""
+        """Yield the name and the work of each stage, in order; a stage may be yielded in several parts."""
         yield "decode", self._decode
         yield "store and commit", self._store
         yield "read traces", self._read
         yield "rebuild when turns are idle", self._rebuild
         yield "close", self._close
         yield "match and score", self._score
-        yield "windows", self._windows.refresh
+        for _ in self._live_ticks():
+            yield "windows", self._windows.refresh
 
     def close(self) -> None:
         """Shut down the telemetry."""
@@ -153,6 +183,22 @@ class Stages:
                 "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM scores)"
             ).fetchall()
         return f"{conversations:,} conversations, {scores:,} scores"
+
+    def _live_ticks(self) -> Iterator[None]:
+        """Set the clock, and note the changes, for each tick of a running collector."""
+        store, idle_ns = self._engine.store, int(self._engine.settings.conversations.idle_s * 1e9)
+        with store.read() as con:
+            ended = con.execute(_ENDED).fetchall()
+        store.write(lambda con: forget_changes(con, read_changes(con)))
+        self._clock.now_ns = ended[0][2] - 1
+        self._windows.refresh()
+        size = -(-len(ended) // _TICKS)
+        for start in range(0, len(ended), size):
+            part = ended[start : start + size]
+            keys = [(environment, conversation_id) for environment, conversation_id, _ in part]
+            store.write(partial(note_changes, keys=keys))
+            self._clock.now_ns = part[-1][2] + idle_ns
+            yield
 
     def _decode(self) -> None:
         self._batches = [decode_traces(body, self._limits) for body in self._requests]

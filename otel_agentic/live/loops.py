@@ -93,14 +93,19 @@ class LoopErrorLogger:
         self._work = work
         self._problem: str | None = None
 
-    def attempt(self, work: Callable[[], object]) -> None:
-        """Do the work of one iteration; an exception is only logged, because the next iteration tries again."""
+    def attempt(self, work: Callable[[], object]) -> bool:
+        """Do the work of one iteration; an exception is only logged, because the next iteration tries again.
+
+        Returns:
+            Whether it succeeded.
+        """
         try:
             work()
         except Exception as error:  # noqa: BLE001 — logged and retried
             self.failed(error)
-        else:
-            self.ended()
+            return False
+        self.ended()
+        return True
 
     def failed(self, error: Exception) -> None:
         """Log the failure of an iteration; the loop tries again.
@@ -425,8 +430,8 @@ _NS_PER_S: Final = 1_000_000_000
 _REFRESH_S: Final = 15.0
 #: Minimum time between two writes of rows under load, seconds.
 _ROWS_S: Final = 1.0
-#: Ratio of idle time to the time that computing the gauges takes.
-_SHARE: Final = 4
+#: Ratio of idle time to the time that a computation takes: a tenth of a core at most.
+_SHARE: Final = 9
 #: Up to this number of ends, the database counts the windows; for more ends, conversations are loaded and counted in
 #: memory.
 _FEW: Final = 8
@@ -534,27 +539,35 @@ class WindowLoop(BackgroundLoop):
         super().start()
 
     def refresh(self) -> WindowTable:
-        """Compute the current gauges and all due rows; return the current windows."""
-        table = self.show()
+        """Compute the current gauges and all due rows, in one pass if few ends are due; return the current windows."""
+        if self.lock.locked():
+            self.show()  # gauges do not wait for an erasure
+        with self.lock:
+            now_ns, changes, ends = self._due()
+            if len(ends) < _FEW:
+                with self._engine.store.read() as con:
+                    table = self._count(con, [now_ns, *ends])
+                current = self._set_gauges(table.at([now_ns]), now_ns)
+                if ends or changes:
+                    rows = table.at(ends)
+                    self._engine.store.write(lambda con: self._save(con, rows, ends, changes, now_ns))
+                self._due_ends.computed(now_ns)
+                return current
+        current = self.show()
         self.store()
-        return table
+        return current
 
     def show(self) -> WindowTable:
         """Compute the windows that end now, and export them as gauges."""
         now_ns = self._engine.clock()
         with self._engine.store.read() as con:
             table = self._count(con, [now_ns])
-        self._telemetry.set_windows(table)
-        self._on_shown(now_ns)
-        return table
+        return self._set_gauges(table, now_ns)
 
     def store(self) -> int:
         """Compute and store the windows whose ends are due; return the number of new or changed rows."""
         with self.lock:
-            now_ns = self._engine.clock()
-            with self._engine.store.read() as con:
-                changes = read_changes(con)
-                ends = self._due_ends.ends(con, changes, now_ns)
+            now_ns, changes, ends = self._due()
             portions = [ends[start : start + _PORTION] for start in range(0, len(ends), _PORTION)]
             written = 0
             for number, portion in enumerate(portions):
@@ -565,6 +578,22 @@ class WindowLoop(BackgroundLoop):
                 self._engine.store.write(lambda con: forget_changes(con, changes))
             self._due_ends.computed(now_ns)
         return written
+
+    def _due(self) -> tuple[int, Changes, list[int]]:
+        """Return the current time, ns, the recorded changes, and the ends that are due."""
+        now_ns = self._engine.clock()
+        with self._engine.store.read() as con:
+            changes = read_changes(con)
+            return now_ns, changes, self._due_ends.ends(con, changes, now_ns)
+
+    def _set_gauges(self, table: WindowTable, now_ns: int) -> WindowTable:
+        self._telemetry.set_windows(table)
+        self._on_shown(now_ns)
+        return table
+
+    def _save(self, con: Connection, rows: WindowTable, ends: Sequence[int], changes: Changes, now_ns: int) -> None:
+        save_windows(con, rows, ends, now_ns)
+        forget_changes(con, changes)
 
     def _store(self, ends: Sequence[int], now_ns: int) -> int:
         with self._engine.store.read() as con:
@@ -604,10 +633,12 @@ class WindowLoop(BackgroundLoop):
             behind |= self._wake.wait(wait_s)
             self._wake.clear()
             began = time.monotonic()
-            self._gauge_errors.attempt(self.show)
-            self._stopping.wait(_SHARE * (time.monotonic() - began))
             if began - stored_at >= _ROWS_S:
-                self._row_errors.attempt(self.store)
+                if not self._row_errors.attempt(self.refresh):
+                    self._gauge_errors.attempt(self.show)
                 stored_at, behind = time.monotonic(), False
+            else:
+                self._gauge_errors.attempt(self.show)
+            self._stopping.wait(_SHARE * (time.monotonic() - began))
             wait_s = _ROWS_S if behind else _REFRESH_S
         self._row_errors.attempt(self.store)  # changes during the last iteration

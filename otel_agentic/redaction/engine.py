@@ -68,7 +68,46 @@ class Glance:
 
     def __call__(self, text: bytes) -> bool:
         """Return whether it matches."""
-        return self._match is not None and self._match(_ANYWHERE, text, 0, len(text))[0][0] >= 0
+        return self.find(text) >= 0
+
+    def find(self, text: bytes, start: int = 0) -> int:
+        """Return the index of the first match at or after `start`, -1 if there is none."""
+        if self._match is None:
+            return -1
+        index: int = self._match(_ANYWHERE, text, start, len(text))[0][0]
+        return index
+
+
+#: One search covers the words in so many bytes; each word, the text up to a value, and the beginning of the value fit the reach.
+_STRIDE: Final = 256
+_REACH: Final = 512
+
+
+class NearGlance:
+    """Tests whether a rule could match that needs a word before the value.
+
+    A pattern that counts the bytes between the two is slow, because RE2 builds a state for nearly each of them. So it is used only
+    if a value may begin within reach of a word.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._word = _glance_of([hint for rule in rules for hint in rule.hints])
+        self._body = _glance_of([rule.body for rule in rules])
+        self._close = _glance_of([rule.close for rule in rules])
+
+    def __call__(self, text: bytes) -> bool:
+        """Return whether one of them could match."""
+        word = self._word.find(text)
+        while word >= 0:
+            around = text[word : word + _STRIDE + _REACH]
+            if self._body(around) and self._close(around):
+                return True
+            word = self._word.find(text, word + _STRIDE) if word + _STRIDE < len(text) else -1
+        return False
+
+
+def _glance_of(hints: Sequence[str]) -> Glance:
+    return Glance(joined(hints) if hints else None)
 
 
 #: JSON text inside JSON text is parsed to this depth; deeper text is searched without being parsed.
@@ -376,7 +415,7 @@ def _search(rules: tuple[Rule, ...], keep_fields: tuple[str, ...]) -> Search:
 
 
 @lru_cache(maxsize=8)
-def _glances(rules: tuple[Rule, ...], more: tuple[str, ...]) -> tuple[Glance, ...]:
+def _glances(rules: tuple[Rule, ...], more: tuple[str, ...]) -> tuple[Glance | NearGlance, ...]:
     """Return the pre-filters that match every text in which a rule could match.
 
     There is one pre-filter for all credentials and two that confirm it (for most rules, and for words near values); the same
@@ -384,12 +423,14 @@ def _glances(rules: tuple[Rule, ...], more: tuple[str, ...]) -> tuple[Glance, ..
     """
     credentials = [rule for rule in rules if rule.group == CREDENTIAL]
     personal = [rule for rule in rules if rule.group not in {CREDENTIAL, CUSTOM}]
-    sure, near, close = _hints(credentials)
+    sure, near, _ = _hints(credentials)
     general_hints, numbers, word_hints = _hints(personal)
     sure += [*more, *([_ESCAPED] if credentials or personal else [])]
-    return tuple(
-        Glance(joined(hints) if hints else None)
-        for hints in ([*sure, *near], sure, close, general_hints, numbers, word_hints)
+    return (
+        _glance_of([*sure, *near]),
+        _glance_of(sure),
+        NearGlance([rule for rule in credentials if rule.close]),
+        *map(_glance_of, (general_hints, numbers, word_hints)),
     )
 
 

@@ -71,8 +71,8 @@ _NOUN: Final = "(?i:key|token|secret|credential|password|pat\\b)"
 class Rule:
     """A rule that redacts one kind of text.
 
-    If `hints` contain only a word that must be near, `close` is a stricter, more expensive hint. `check` returns the part of a
-    match to redact, "" for none. `same` normalises a value, so that equal values get equal marks. `generic` rules
+    If `hints` contain only a word that must be near, `close` is a stricter, more expensive hint, which ends with `body` where the
+    word comes first. `check` returns the part of a match to redact, "" for none. `same` normalises a value, so that equal values get equal marks. `generic` rules
     name their kind only if no other rule matches as much. `named` means that the match contains a field name, `columns` that
     the match is the first line of a table whose columns are redacted. `examples` are formats with `{…}` around the redacted
     part.
@@ -82,6 +82,7 @@ class Rule:
     pattern: str
     hints: tuple[str, ...] = ()
     close: str = ""
+    body: str = ""
     check: Callable[[str], str] = checks.unchecked
     same: Callable[[str], str] = checks.unchecked
     generic: bool = False
@@ -166,16 +167,17 @@ def token_rule(
     shape = "|".join("".join(map(_pattern, parts)) for parts in parsed_formats)
     separator = rf"[^\r\n]{{0,{_NEAR}}}?{_NOUN}" if noun else ""
     prefix = rf"{near}{separator}[^\r\n]{{0,{_NEAR}}}?{edge or EDGE}" if near else edge or EDGE
-    close = ""
+    close = body = ""
     if near:
         hint = near
-        bodies = "|".join(dict.fromkeys("".join(map(_short, parts)) for parts in parsed_formats))
-        close = rf"{near}[^\r\n]{{0,{(1 + noun) * _NEAR_ESCAPED}}}?(?:{bodies})"
+        body = "|".join(dict.fromkeys("".join(map(_short, parts)) for parts in parsed_formats))
+        close = rf"{near}[^\r\n]{{0,{(1 + noun) * _NEAR_ESCAPED}}}?(?:{body})"
     return Rule(
         kind=kind,
         pattern=rf"{prefix}(?P<value>(?:{shape}){suffix})",
         hints=(hint,) if hint else tuple(map(_hint, parsed_formats)),
         close=close,
+        body=body,
         check=check,
         generic=generic,
         examples=tuple(f"{context}{{{text}}}" for text in formats),

@@ -123,7 +123,7 @@ def load_results(
         before = {name: value for name, value in parameters.items() if name != "last"}
         parts.insert(0, fetch_columns(con, _BEFORE[bool(tags)], {**before, "newest": newest}))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    groups, group = groups_of(con, columns["subject"], columns["tag"])
+    groups, group = groups_of(result_groups(con), columns["subject"], columns["tag"])
     return Results(
         groups=groups,
         group=group,
@@ -153,12 +153,12 @@ def results_for(
 
 
 def groups_of(
-    con: DuckDBPyConnection, subject: np.ndarray[Any, Any], tag: np.ndarray[Any, Any] | None
+    subjects: Mapping[int, GroupKey], subject: np.ndarray[Any, Any], tag: np.ndarray[Any, Any] | None
 ) -> tuple[list[GroupKey], np.ndarray[Any, np.dtype[np.int64]]]:
     """Return the groups of rows, sorted by key, and the index of the group of each row.
 
     Args:
-        con: a connection.
+        subjects: the subjects of the rows by number, as in `result_groups`.
         subject: (rows,) number of the subject.
         tag: (rows,) tag, None for the total; None if all rows belong to the total.
     """
@@ -167,7 +167,6 @@ def groups_of(
     tag_numbers = {name: number for number, name in enumerate([None, *tags])}
     code = np.array([tag_numbers[name] for name in row_tags], dtype=np.int64) if tags else 0
     pairs, inverse = np.unique(subject.astype(np.int64) * len(tag_numbers) + code, return_inverse=True)
-    subjects = result_groups(con)
     keys = [
         replace(subjects[pair // len(tag_numbers)], tag=[None, *tags][pair % len(tag_numbers)])
         for pair in pairs.tolist()
@@ -487,7 +486,7 @@ def raise_ratios(
     return keys
 
 
-_GROUPS: Final = f"SELECT subject, {OF_SUBJECT} FROM subjects ORDER BY subject"  # noqa: S608 — our own fragment
+_GROUPS: Final = f"SELECT subject, {OF_SUBJECT} FROM subjects"  # noqa: S608 — our own fragment
 #: Evaluated results with a hash per row, `mark`: any change of a result that matters to a monitor changes the hash.
 _RESULT_MARKS: Final = """
 WITH seen AS (

@@ -23,6 +23,7 @@ from otel_agentic.store.results import (
     Columns,
     fetch_columns,
     groups_of,
+    result_groups,
 )
 from otel_agentic.store.table import object_array, registered
 from otel_agentic.windows.columns import Bands, Counted, Slot, unique_rows
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
     _Kind = tuple[int, int]
 
-_READ: Final = "SELECT DISTINCT epoch_ns(window_time), live FROM window_changes ORDER BY ALL"
-_UPTO: Final = "SELECT coalesce(max(serial), 0) FROM window_changes"
+_READ: Final = "SELECT epoch_ns(window_time), live, serial FROM window_changes"
 _FORGET: Final = "DELETE FROM window_changes WHERE serial <= $upto"
 
 
@@ -65,12 +65,11 @@ class Changes:
 
 def read_changes(con: DuckDBPyConnection) -> Changes:
     """Return the recorded changes; the connection must be in a transaction."""
-    ((upto,),) = con.execute(_UPTO).fetchall()
-    times = con.execute(_READ).fetchall() if upto else []
+    changes = con.execute(_READ).fetchall()
     return Changes(
-        upto=upto,
-        live_ns=tuple(time_ns for time_ns, live in times if live),
-        other_ns=tuple(time_ns for time_ns, live in times if not live),
+        upto=max((serial for _, _, serial in changes), default=0),
+        live_ns=tuple(sorted({time_ns for time_ns, live, _ in changes if live})),
+        other_ns=tuple(sorted({time_ns for time_ns, live, _ in changes if not live})),
     )
 
 
@@ -176,33 +175,34 @@ _DIFFERS: Final = " OR ".join(
         ),
     )
 )
-#: The stored rows that a computation may affect.
-_AT_ENDS: Final = """
-    "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
-    AND "end" IN (SELECT make_timestamp_ns(unnest($ends)))
-"""
-_CHANGED: Final = f"""
-WITH stored AS (SELECT * FROM windows WHERE {_AT_ENDS})
-SELECT f.place, coalesce(s.revision, 0) AS revision
-FROM fresh f LEFT JOIN stored s ON {_SAME_ROW}
-WHERE s.revision IS NULL OR {_DIFFERS}
+#: The rows that are new or changed, with the row they replace, and the stored rows at the computed ends that no longer have a point.
+_COMPARE: Final = f"""
+WITH stored AS (
+    SELECT *, rowid AS stored_row FROM windows
+    WHERE "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
+        AND "end" IN (SELECT make_timestamp_ns(unnest($ends)))
+)
+SELECT f.place, coalesce(s.revision, 0) AS revision, s.stored_row
+FROM fresh f FULL JOIN stored s ON {_SAME_ROW}
+WHERE (f.place IS NULL AND s."window" IN (SELECT unnest($widths)) AND s.k IN (SELECT unnest($k))
+        AND s.estimator IN (SELECT unnest($estimators)))
+    OR (f.place IS NOT NULL AND (s.revision IS NULL OR {_DIFFERS}))
 ORDER BY f.place
 """  # noqa: S608 — our own fragments
-_DELETE: Final = f"DELETE FROM windows s USING fresh f WHERE {_SAME_ROW}"  # noqa: S608 — the same
-#: Rows at the computed ends that no longer have a point.
-_CLEAR: Final = f"""
-DELETE FROM windows s WHERE {_AT_ENDS}
-    AND "window" IN (SELECT unnest($widths)) AND k IN (SELECT unnest($k)) AND estimator IN (SELECT unnest($estimators))
-"""  # noqa: S608 — the same
-_CLEAR_GONE: Final = f"{_CLEAR} AND NOT EXISTS (SELECT 1 FROM fresh f WHERE {_SAME_ROW})"  # noqa: S608 — the same
-_TIMES: Final = ("end", "computed_at")
+_DELETE: Final = "DELETE FROM windows WHERE rowid IN (SELECT unnest($rows))"
 _COLUMNS: Final = {
-    **{name: f'"{name}"' for name in (*_IDENTITY, *_COMPARED, "revision")},
-    **{name: f"nullif({name}, 'nan'::DOUBLE)" for name in _RATES},
-    **{name: f'make_timestamp_ns("{name}")' for name in _TIMES},
+    **{name: f'f."{name}"' for name in (*_IDENTITY, *_COMPARED)},
+    **{name: f"nullif(f.{name}, 'nan'::DOUBLE)" for name in _RATES},
+    "end": 'make_timestamp_ns(f."end")',
+    "revision": """CASE c.revision WHEN 0 THEN 1 ELSE c.revision + (f."end" <= $now)::INTEGER END""",
+    "computed_at": "make_timestamp_ns($now)",
 }
-_NAMES: Final = ", ".join(f'"{name}"' for name in _COLUMNS)
-_INSERT: Final = f"INSERT INTO windows ({_NAMES}) SELECT {', '.join(_COLUMNS.values())} FROM fresh"  # noqa: S608 — the same
+_INSERT: Final = f"""
+INSERT INTO windows ({", ".join(f'"{name}"' for name in _COLUMNS)})
+SELECT {", ".join(_COLUMNS.values())}
+FROM fresh f JOIN (SELECT unnest($places) AS place, unnest($revisions) AS revision) c USING (place)
+ORDER BY f.place
+"""  # noqa: S608 — the same
 
 
 def stored_ends(
@@ -236,52 +236,35 @@ def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[
     if not ends:
         return 0
     rows = rows_of(table)
-    at_ends = {"ends": ends, "first": ends[0], "last": ends[-1]}
-    computed = {"widths": list(table.widths), "k": list(table.k), "estimators": list(table.estimates)}
-    if not table.tallies.size:
-        con.execute(_CLEAR, {**at_ends, **computed})
-        return 0
+    parameters = {
+        "ends": ends, "first": ends[0], "last": ends[-1],
+        "widths": list(table.widths), "k": list(table.k), "estimators": list(table.estimates),
+    }  # fmt: skip
     with registered(con, "fresh", {"place": np.arange(len(rows["k"])), **rows}):
-        con.execute(_CLEAR_GONE, {**at_ends, **computed})
-        changed = con.execute(_CHANGED, at_ends).fetchnumpy()
-    indices = np.asarray(changed["place"])
-    if len(indices):
-        _replace(con, {name: values[indices] for name, values in rows.items()}, np.asarray(changed["revision"]), now_ns)
-    return len(indices)
-
-
-def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, Any], now_ns: int) -> None:
-    """Write rows, replacing those with the same identity, whose revisions are `revision` (0 for a new row)."""
-    has_ended = rows["end"] <= now_ns
-    versioned = {
-        **rows,
-        "revision": np.where(revision == 0, 1, revision + has_ended),
-        "computed_at": np.full(len(has_ended), now_ns),
-    }
-    with registered(con, "fresh", versioned):
-        con.execute(_DELETE)
-        con.execute(_INSERT)
+        compared = fetch_columns(con, _COMPARE, parameters)
+        replaced = compared["stored_row"][compared["stored_row"] >= 0]
+        if len(replaced):
+            con.execute(_DELETE, {"rows": replaced.tolist()})
+        is_fresh = compared["place"] >= 0
+        places, revisions = compared["place"][is_fresh].tolist(), compared["revision"][is_fresh].tolist()
+        if places:
+            con.execute(_INSERT, {"places": places, "revisions": revisions, "now": now_ns})
+    return len(places)
 
 
 _DIMENSIONS: Final = ", ".join(
     f"coalesce(sum({name}), 0.0) AS {name}, count({name}) AS {name}_n" for name in DIMENSIONS
 )
 _REASON: Final = "CASE WHEN outcome = 'not_evaluated' THEN coalesce(reason, 'no_data') END AS missing"
-#: Both queries read `banded`, members with their band of time; `{group}` is the list of columns that form a group.
-_HELD: Final = f"""
-SELECT {{group}}, band, sample_ratio, {_REASON}, count(*) AS count, {_DIMENSIONS} FROM banded GROUP BY ALL
-"""  # noqa: S608 — names of our own schema
-_CASES: Final = """
+#: The counts of members by case, which has the reasons for conversations without an outcome, too; `{group}` is the list of columns
+#: that form a group.
+_BY_CASE: Final = f"""
 SELECT
-    {group}, band, sample_ratio, case_no,
-    count(*) FILTER (outcome = 'pass') AS passed, count(*) FILTER (outcome = 'fail') AS failed
-FROM banded WHERE outcome <> 'not_evaluated'
-GROUP BY {group}, band, sample_ratio, case_no
-"""
-_QUERIES: Final = {
-    tagged: tuple(query.format(group="subject, tag" if tagged else "subject") for query in (_HELD, _CASES))
-    for tagged in (False, True)
-}
+    {{group}}, band, sample_ratio, {_REASON}, count(*) AS count, case_no,
+    count(*) FILTER (outcome = 'pass') AS passed, count(*) FILTER (outcome = 'fail') AS failed, {_DIMENSIONS}
+FROM banded
+GROUP BY {{group}}, band, sample_ratio, missing, case_no
+"""  # noqa: S608 — names of our own schema
 _EACH_DIMENSION: Final = ", ".join(
     f"coalesce({name}, 0.0) AS {name}, ({name} IS NOT NULL)::INTEGER AS {name}_n" for name in DIMENSIONS
 )
@@ -335,11 +318,10 @@ def count_windows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BandRows:
-    """The rows of both queries, and the windows whose counts are sums of their bands."""
+    """The rows of a query, and the windows whose counts are sums of their bands."""
 
     slots: Sequence[Slot]
-    held: Columns
-    cases: Columns
+    rows: Columns
 
 
 class _Query:
@@ -349,30 +331,27 @@ class _Query:
         self._con = con
         self._tags = {"tags": list(tags)} if tags else {}
         self._members = TAGGED if tags else MEMBERS
-        self._queries = _QUERIES[bool(tags)]
-        self._newest = _NEWEST.format(group="subject, tag" if tags else "subject")
+        group = "subject, tag" if tags else "subject"
+        self._by_case, self._newest = _BY_CASE.format(group=group), _NEWEST.format(group=group)
 
     def newest(self, parameters: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
         """Return the newest conversations, one row each, because they are few."""
-        sql = f"WITH members AS ({self._members}) {self._newest}"
-        rows = fetch_columns(self._con, sql, {**parameters, **self._tags})
-        evaluated = np.flatnonzero(rows["passed"] + rows["failed"])
-        return _BandRows(slots=slots, held=rows, cases={name: values[evaluated] for name, values in rows.items()})
+        return self._fetch(f"WITH members AS ({self._members}) {self._newest}", parameters, slots)
 
     def count(self, banded: str, parameters: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
         """Return the counts of the conversations that `banded`, a query of `members`, selects."""
-        tables = f"WITH members AS ({self._members}), banded AS ({banded})"
-        held, cases = (
-            fetch_columns(self._con, f"{tables} {query}", {**parameters, **self._tags}) for query in self._queries
-        )
-        return _BandRows(slots=slots, held=held, cases=cases)
+        sql = f"WITH members AS ({self._members}), banded AS ({banded}) {self._by_case}"
+        return self._fetch(sql, parameters, slots)
+
+    def _fetch(self, sql: str, parameters: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
+        return _BandRows(slots=slots, rows=fetch_columns(self._con, sql, {**parameters, **self._tags}))
 
 
 def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[int], window_count: int) -> _BandRows:
     """Return the counts of time windows, by the bands of time between all their edges.
 
     Args:
-        query: runs the queries.
+        query: runs the query.
         timed: the time windows, with their indices among all windows.
         ends: their ends, ns.
         window_count: the number of all windows.
@@ -398,32 +377,31 @@ def _counted(
     con: DuckDBPyConnection, parts: Sequence[_BandRows], windows: Sequence[Window], ends: Sequence[int]
 ) -> Counted:
     """Return the counts with groups and reasons as numbers that are the same in all parts."""
-    tables = [table for part in parts for table in (part.held, part.cases)]
+    tables = [part.rows for part in parts]
     subject = np.concatenate([table["subject"] for table in tables])
     tag = np.concatenate([table["tag"] for table in tables]) if "tag" in tables[0] else None
-    groups, group = groups_of(con, subject, tag)
+    groups, group = groups_of(result_groups(con), subject, tag)
     table_groups = np.split(group, np.cumsum([len(table["subject"]) for table in tables])[:-1])
-    reasons = sorted({reason for part in parts for reason in part.held["missing"].tolist() if reason is not None})
+    reasons = sorted({reason for table in tables for reason in table["missing"].tolist() if reason is not None})
     codes = {None: -1, **{reason: code for code, reason in enumerate(reasons)}}
-    bands = [
-        _part(part, held_group, case_group, codes)
-        for part, held_group, case_group in zip(parts, table_groups[::2], table_groups[1::2], strict=True)
-    ]
+    bands = [_part(part, table_group, codes) for part, table_group in zip(parts, table_groups, strict=True)]
     return Counted(groups=groups, windows=windows, ends=ends, reasons=reasons, parts=bands)
 
 
-def _part(rows: _BandRows, group: IntArray, case_group: IntArray, reasons: Mapping[str | None, int]) -> Bands:
-    held, cases = rows.held, rows.cases
+def _part(part: _BandRows, group: IntArray, reasons: Mapping[str | None, int]) -> Bands:
+    rows = part.rows
+    evaluated = np.flatnonzero(rows["passed"] + rows["failed"])
+    cases = {name: rows[name][evaluated] for name in ("band", "sample_ratio", "case_no", "passed", "failed")}
     return Bands(
-        slots=rows.slots,
+        slots=part.slots,
         group=group,
-        band=held["band"].astype(np.int64),
-        weight=1.0 / held["sample_ratio"],
-        reason=np.array([reasons[reason] for reason in held["missing"].tolist()], dtype=np.int64),
-        count=held["count"],
-        dimension_sum=np.stack([held[name] for name in DIMENSIONS], axis=1),
-        dimension_n=np.stack([held[f"{name}_n"] for name in DIMENSIONS], axis=1),
-        case_group=case_group,
+        band=rows["band"].astype(np.int64),
+        weight=1.0 / rows["sample_ratio"],
+        reason=np.array([reasons[reason] for reason in rows["missing"].tolist()], dtype=np.int64),
+        count=rows["count"],
+        dimension_sum=np.stack([rows[name] for name in DIMENSIONS], axis=1),
+        dimension_n=np.stack([rows[f"{name}_n"] for name in DIMENSIONS], axis=1),
+        case_group=group[evaluated],
         case_band=cases["band"].astype(np.int64),
         case_weight=1.0 / cases["sample_ratio"],
         case=cases["case_no"].astype(np.int64),
@@ -437,8 +415,9 @@ Claims = dict[tuple[GroupKey, int], "Tier"]
 _EVALUATED: Final = """
     outcome IN ('pass', 'fail') AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
 """
-#: Conversations up to the first end, by case; removed results are older than any end whose windows are computed.
-_BEFORE: Final = f"""
+#: Conversations up to the first end, by case, and after it, one row each. Removed results are older than any end whose windows
+#: are computed.
+_BY_END: Final = f"""
 SELECT subject, tag, case_no, 0 AS ended_ns, count(*) FILTER (outcome = 'pass') AS passed,
     count(*) FILTER (outcome = 'fail') AS failed
 FROM members WHERE {_EVALUATED} AND window_time <= make_timestamp_ns($first)
@@ -447,14 +426,11 @@ UNION ALL
 SELECT subject, tag, case_no, 0, sum(c)::BIGINT, sum(n - c)::BIGINT
 FROM removed WHERE $since IS NULL OR first_time >= make_timestamp_ns($since)
 GROUP BY subject, tag, case_no
-"""  # noqa: S608 — constants of our own
-#: Conversations after the first end, one row each.
-_AFTER: Final = f"""
-SELECT subject, tag, case_no, epoch_ns(window_time) AS ended_ns, (outcome = 'pass')::BIGINT AS passed,
-    (outcome = 'fail')::BIGINT AS failed
+UNION ALL
+SELECT subject, tag, case_no, epoch_ns(window_time), (outcome = 'pass')::BIGINT, (outcome = 'fail')::BIGINT
 FROM members WHERE {_EVALUATED} AND window_time > make_timestamp_ns($first) AND window_time <= make_timestamp_ns($last)
-ORDER BY window_time
-"""  # noqa: S608 — the same
+"""  # noqa: S608 — constants of our own
+_ANY_PROBABILITY: Final = "SELECT 1 FROM results WHERE pass_probability IS NOT NULL LIMIT 1"
 #: Conversations whose answers were decided by a calibrated judge.
 _BY_PROBABILITY: Final = """
 SELECT
@@ -463,7 +439,6 @@ SELECT
 FROM members
 WHERE pass_probability IS NOT NULL AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
     AND window_time <= make_timestamp_ns($last)
-ORDER BY window_time
 """
 _REMOVED_MEMBERS: Final = MEMBERS.replace("FROM results", "FROM removed_attempts")
 #: Counts kept by retention, and results of conversations that are no longer in the store.
@@ -537,13 +512,13 @@ def claims_at(
         return {}
     members, removed = (TAGGED, REMOVED_TAGGED) if tags else (MEMBERS, _REMOVED_MEMBERS)
     tagged = {"tags": list(tags)} if tags else {}
-    parameters = {"since": since_ns, "first": distinct_ends[0], **tagged}
-    before = fetch_columns(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", parameters)
-    after = fetch_columns(con, f"WITH members AS ({members}) {_AFTER}", {**parameters, "last": distinct_ends[-1]})
-    columns = {name: np.concatenate((before[name], after[name])) for name in before}
+    until = {"since": since_ns, "last": distinct_ends[-1], **tagged}
+    sql = f"WITH members AS ({members}), removed AS ({removed}) {_BY_END}"
+    columns = _by_time(fetch_columns(con, sql, {**until, "first": distinct_ends[0]}))
     if not len(columns["subject"]):
         return {}
-    groups, group = groups_of(con, columns["subject"], columns["tag"])
+    subjects = result_groups(con)
+    groups, group = groups_of(subjects, columns["subject"], columns["tag"])
     group_contents = _Contents(
         group=group,
         end=np.searchsorted(distinct_ends, columns["ended_ns"].astype(np.int64)),
@@ -554,10 +529,10 @@ def claims_at(
     contents, content_of = group_contents.by_end(len(groups), len(distinct_ends))
     _, estimator = headline_among(estimators, settings)
     claims = claim_tiers(_grouped(contents), settings, needed=False, estimator=estimator)
-    by_probability = fetch_columns(
-        con, f"WITH members AS ({members}) {_BY_PROBABILITY}", {**tagged, "since": since_ns, "last": distinct_ends[-1]}
-    )
-    withheld = _withheld(con, by_probability, distinct_ends) if settings.tier_rule == "interval" else set()
+    withheld = set()
+    if settings.tier_rule == "interval" and con.execute(_ANY_PROBABILITY).fetchall():
+        by_probability = _by_time(fetch_columns(con, f"WITH members AS ({members}) {_BY_PROBABILITY}", until))
+        withheld = _withheld(subjects, by_probability, distinct_ends)
     return {
         (key, end): "insufficient_evidence"
         if key.criterion != CORRECT or (key, end) in withheld
@@ -568,11 +543,17 @@ def claims_at(
     }
 
 
-def _withheld(con: DuckDBPyConnection, rows: Columns, ends: Sequence[int]) -> set[tuple[GroupKey, int]]:
+def _by_time(rows: Columns) -> Columns:
+    """Return rows in order of their times; sorting few numbers here is cheaper than in SQL."""
+    order = np.argsort(rows["ended_ns"], kind="stable")
+    return {name: values[order] for name, values in rows.items()}
+
+
+def _withheld(subjects: Mapping[int, GroupKey], rows: Columns, ends: Sequence[int]) -> set[tuple[GroupKey, int]]:
     """Return the groups and ends for which the judge is too uncertain for a claim; rows are ordered by their end."""
     if not len(rows["subject"]):
         return set()
-    groups, group = groups_of(con, rows["subject"], rows["tag"])
+    groups, group = groups_of(subjects, rows["subject"], rows["tag"])
     withheld = set()
     for number, key in enumerate(groups):
         in_group = group == number

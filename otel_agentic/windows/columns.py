@@ -146,6 +146,37 @@ class WindowTable:
         """The requested windows, including those without a point."""
         return self.tallies.windows
 
+    def at(self, ends: Sequence[int]) -> WindowTable:
+        """Return the points at some of the ends, ns."""
+        tallies = self.tallies
+        points = np.flatnonzero(np.isin(tallies.end_ns, np.asarray(ends, dtype=np.int64)))
+        if len(points) == tallies.size:
+            return self
+        not_evaluated = tallies.not_evaluated[points]
+        occurring = np.flatnonzero(not_evaluated.any(axis=0))
+        indices = points.tolist()
+        return replace(
+            self,
+            tallies=replace(
+                tallies,
+                group=tallies.group[points],
+                window=tallies.window[points],
+                end_ns=tallies.end_ns[points],
+                n=tallies.n[points],
+                c=tallies.c[points],
+                content=tallies.content[points],
+                reasons=[tallies.reasons[reason] for reason in occurring.tolist()],
+                not_evaluated=not_evaluated[:, occurring],
+                dimension_mean=tallies.dimension_mean[points],
+                dimension_n=tallies.dimension_n[points],
+            ),
+            estimates={name: _estimates_of_points(estimate, points) for name, estimate in self.estimates.items()},
+            default_estimator=[self.default_estimator[index] for index in indices],
+            effective_n=self.effective_n[points],
+            tier=[self.tier[index] for index in indices],
+            leaning=[self.leaning[index] for index in indices],
+        )
+
     def points(self) -> list[WindowPoint]:
         """Return the points as objects, in order."""
         widths = {name: parse_window(name).width_ns for name in self.widths}

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import redaction_recall
 from benchmarks.redaction_texts import HARMLESS, PERSONAL, PERSONAL_HARMLESS
 from otel_agentic.redaction import checks as redact_checks
-from otel_agentic.redaction.engine import Glance
+from otel_agentic.redaction.engine import Glance, NearGlance
 from otel_agentic.redaction.fields import rule_data
 from otel_agentic.redaction.rules import Rule, credential_rules, joined, personal_rules
 from otel_agentic.redaction.search import Pattern
@@ -36,6 +36,29 @@ def test_every_alternative_of_a_pattern_passes_its_hint(rule: Rule) -> None:
         ):
             assert all(hint(written.encode()) for hint in hints), written
             assert EVERYTHING.glance(written.encode()), written
+
+
+NEAR_RULES = [rule for rule in RULES if rule.body]
+
+
+@pytest.mark.parametrize("rule", NEAR_RULES, ids=[IDS[RULES.index(rule)] for rule in NEAR_RULES])
+@pytest.mark.parametrize("earlier_word", ["", "jira and "])
+def test_a_value_near_a_word_is_found_at_every_distance_from_an_earlier_word(rule: Rule, earlier_word: str) -> None:
+    near, close = NearGlance(NEAR_RULES), Glance(rule.close)
+    text, secret = next(iter(examples_of(rule, Random(3))))  # noqa: S311 — same
+    word, value = text.split(secret, 1)[0], secret
+    for padding in range(0, 600, 7):
+        for gap in (0, 40, 70):
+            written = f"{earlier_word}{'x ' * padding}{word}{'. ' * (gap // 2)}{value} and more".encode()
+            assert near(written) or not close(written), written
+    assert near(f"{earlier_word}{text}".encode())
+
+
+def test_a_word_without_a_value_near_it_is_nothing_to_redact() -> None:
+    near = NearGlance(NEAR_RULES)
+    assert not near(b"we use jira here. " * 200)
+    assert not near(b"jira" + b" and so on" * 100 + b" 0123456789abcdef0123456789abcdef")
+    assert not near(b"")
 
 
 @pytest.mark.parametrize(
