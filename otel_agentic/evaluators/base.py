@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import (
     TYPE_CHECKING,
     Any,
     Final,
-    Generic,
     Literal,
     NamedTuple,
     Protocol,
@@ -264,21 +264,6 @@ def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
     return hasattr(evaluator, "evaluate")
 
 
-class SameObject(Generic[T]):
-    """A cache key that compares objects by identity, because models that contain dictionaries are not hashable."""
-
-    __slots__ = ("item",)
-
-    def __init__(self, item: T) -> None:
-        self.item = item
-
-    def __hash__(self) -> int:
-        return id(self.item)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameObject) and self.item is other.item
-
-
 #: Number of names listed in a sentence; the others are only counted.
 _LISTED: Final = 5
 
@@ -306,6 +291,7 @@ def none_of_all(metrics: Iterable[Metric], reason: NotEvaluatedReason, explanati
     return [none_of(metric.name, reason, explanation) for metric in metrics]
 
 
+_IN_ORDER: Final = attrgetter("step", "position")
 _PACKAGE: Final = "otel_agentic.evaluators"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is optional, and eight times as fast
 
@@ -394,9 +380,17 @@ def missing(subject: Subject, need: Need) -> Missing | None:
     return None if check is None else check(subject)
 
 
-def first_missing(subject: Subject, needs: Iterable[Need]) -> Missing | None:
-    """Return the first missing need, in the order of their definition, or None."""
-    return next((lack for need in _in_order(frozenset(needs)) if (lack := missing(subject, need)) is not None), None)
+def first_missing(
+    subject: Subject, needs: Iterable[Need], known: dict[Need, Missing | None] | None = None
+) -> Missing | None:
+    """Return the first missing need, in the order of their definition, or None; `known` are results for the subject."""
+    known = {} if known is None else known
+    for need in _in_order(frozenset(needs)):
+        if need not in known:
+            known[need] = missing(subject, need)
+        if (lack := known[need]) is not None:
+            return lack
+    return None
 
 
 @cache
@@ -417,7 +411,7 @@ def turn_missing(turn: Turn, need: Need) -> Missing | None:
 
 def calls_in_order(turn: Turn) -> list[ToolCall]:
     """Return the calls of a turn, sorted by step and position."""
-    return sorted(turn.calls, key=lambda call: (call.step, call.position))
+    return sorted(turn.calls, key=_IN_ORDER) if len(turn.calls) > 1 else list(turn.calls)
 
 
 def case_turn_of(subject: Subject, turn: Turn) -> CaseTurn | None:

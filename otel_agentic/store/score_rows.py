@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
-from otel_agentic.evaluators.score_ids import core_score_id, target_of
+from otel_agentic.evaluators.score_ids import core_score_ids, target_of
 from otel_agentic.scoring.criteria import CASE_CRITERIA
 from otel_agentic.scoring.model import (
     ConversationScore,
@@ -249,10 +249,12 @@ def score_rows(
         identity = (
             evaluation_id, evaluation, CORE, evaluation_id, score.environment, score.conversation_id, score.revision,
         )  # fmt: skip
-        for target, key, metric_score, columns in _core_scores(scored, now_ns):
+        items = list(_core_scores(scored, now_ns))
+        ids = core_score_ids(score, evaluation_id, [(metric_score.name, *key) for _, key, metric_score, _ in items])
+        for score_id, (target, _, metric_score, columns) in zip(ids, items, strict=True):
             rows = groups[tuple(columns)]
             rows.identities.append(identity)
-            rows.ids.append(core_score_id(score, evaluation_id, metric_score.name, key))
+            rows.ids.append(score_id)
             rows.targets.append(target)
             rows.scores.append(metric_score)
             if columns:
@@ -262,7 +264,7 @@ def score_rows(
         plain.ids.extend(item.score_ids)
         plain.targets.extend(map(target_of, item.scores))
         plain.scores.extend(
-            score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores
+            [score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores]
         )
     return [rows.converted(con, now_ns) for rows in groups.values() if rows.scores]
 
@@ -309,7 +311,8 @@ def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
     yield from map(_turn_score, score.turns)
     for tools in score.tools:
         yield from _tool_scores(tools)
-    for call, fault in faulty(judged_calls(item.conversation, score)):
+    has_faults = any(tools.faults for tools in score.tools)
+    for call, fault in faulty(judged_calls(item.conversation, score)) if has_faults else ():
         call_score = MetricScore(
             name="agentic.tool.call",
             value=0.0,
