@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from operator import attrgetter
 from typing import (
@@ -33,6 +33,7 @@ from typing import (
 import yaml
 
 from otel_agentic.judges.dialogue import Dialogue
+from otel_agentic.scoring.scope import SameObject
 from otel_agentic.scoring.state import CAPTURE, NO_STATE, RECORD_STATE
 
 if TYPE_CHECKING:
@@ -264,6 +265,8 @@ def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
     return hasattr(evaluator, "evaluate")
 
 
+#: Number of evaluators' abstentions that are cached, by explanation.
+_CACHED_ABSTENTIONS: Final = 1024
 #: Number of names listed in a sentence; the others are only counted.
 _LISTED: Final = 5
 
@@ -286,9 +289,16 @@ def none_of(name: str, reason: NotEvaluatedReason, explanation: str, *, turn_ind
     return MetricScore(name=name, reason=reason, explanation=explanation, turn_index=turn_index)
 
 
-def none_of_all(metrics: Iterable[Metric], reason: NotEvaluatedReason, explanation: str) -> list[MetricScore]:
-    """Return the abstentions of several metrics."""
-    return [none_of(metric.name, reason, explanation) for metric in metrics]
+def none_of_all(metrics: Sequence[Metric], reason: NotEvaluatedReason, explanation: str) -> tuple[MetricScore, ...]:
+    """Return the abstentions of several metrics; cached, because most conversations of an agent lack the same data."""
+    return _none_of_all(SameObject(metrics), reason, explanation)
+
+
+@lru_cache(maxsize=_CACHED_ABSTENTIONS)
+def _none_of_all(
+    metrics: SameObject[Sequence[Metric]], reason: NotEvaluatedReason, explanation: str
+) -> tuple[MetricScore, ...]:
+    return tuple([none_of(metric.name, reason, explanation) for metric in metrics.item])
 
 
 _IN_ORDER: Final = attrgetter("step", "position")

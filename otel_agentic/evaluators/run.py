@@ -287,7 +287,7 @@ def abstentions(
     evaluator: Evaluator | AskingEvaluator, reason: NotEvaluatedReason, explanation: str
 ) -> tuple[MetricScore, ...]:
     """Return an abstention for each metric of an evaluator."""
-    return tuple(none_of_all(evaluator.metrics, reason, explanation))
+    return none_of_all(evaluator.metrics, reason, explanation)
 
 
 def _dialogue_with_judge(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Ran]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: Number of scopes that are cached: scoring and several evaluators need those of one conversation one after the other.
-_CACHED_SCOPES: Final = 64
 #: Number of cases whose rules are cached.
 _CACHED_RULES: Final = 1024
 
@@ -122,18 +120,24 @@ class SameObject(Generic[T]):
         return isinstance(other, SameObject) and self.item is other.item
 
 
-def by_identity(maxsize: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
-    """Cache the results of a function of one object for the last `maxsize` objects, compared by identity.
+def by_identity(size: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
+    """Cache the results of a function of one object for up to `size` objects, compared by identity.
 
     The evaluators of one conversation run one after the other, and several of them need the same view of it.
     """
 
     def decorated(function: Callable[[T], R]) -> Callable[[T], R]:
-        cached = lru_cache(maxsize)(lambda key: function(key.item))
+        results: dict[int, tuple[T, R]] = {}  # with the object, so that no other object gets its id
 
         @wraps(function)
         def wrapper(item: T) -> R:
-            return cached(SameObject(item))
+            entry = results.get(id(item))
+            if entry is None:
+                entry = item, function(item)
+                if len(results) >= size:
+                    results.clear()
+                results[id(item)] = entry
+            return entry[1]
 
         return wrapper
 
@@ -142,13 +146,7 @@ def by_identity(maxsize: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
 
 def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable[Turn] = ()) -> Scope:
     """Return the scope of turns; `earlier` are the turns before them."""
-    scope = _scope_of(tuple(map(SameObject, turns)), turn_index)
-    return replace(scope, earlier=tuple(earlier)) if earlier else scope
-
-
-@lru_cache(maxsize=_CACHED_SCOPES)
-def _scope_of(keys: tuple[SameObject[Turn], ...], turn_index: int | None) -> Scope:
-    turns = [key.item for key in keys]
+    turns = tuple(turns)
     calls = [ActualCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls]
     if len(calls) > 1:
         calls.sort(key=lambda call: call.location)
@@ -159,6 +157,7 @@ def _scope_of(keys: tuple[SameObject[Turn], ...], turn_index: int | None) -> Sco
         queries=tuple([turn.query for turn in turns if turn.query is not None]),
         captured=any(map(_has_content, turns)),
         query_turns=tuple([turn.index for turn in turns if turn.query is not None]),
+        earlier=tuple(earlier),
     )
 
 
