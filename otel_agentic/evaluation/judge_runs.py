@@ -27,17 +27,18 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key, Scored
 
 T = TypeVar("T")
-#: Maximum time that scores wait for further ones before they are stored, seconds.
-_PATIENCE_S: Final = 1.0
+#: Maximum time that scores wait for further ones before they are stored, seconds: while a judge is asked, and while
+#: scores are only computed. A batch of any size takes as long to store as computing many scores.
+_PATIENCE_S, _COMPUTING_S = 1.0, 5.0
 
 
-def batches(items: Iterable[T], max_size: int) -> Iterator[list[T]]:
-    """Yield items in batches: a batch ends when it has `max_size` items, or `_PATIENCE_S` after its start."""
+def batches(items: Iterable[T], max_size: int, *, patience_s: float = _PATIENCE_S) -> Iterator[list[T]]:
+    """Yield items in batches: a batch ends when it has `max_size` items, or `patience_s` after its start."""
     batch: list[T] = []
     since_s = time.monotonic()
     for item in items:
         batch.append(item)
-        if len(batch) >= max_size or time.monotonic() - since_s >= _PATIENCE_S:
+        if len(batch) >= max_size or time.monotonic() - since_s >= patience_s:
             yield batch
             batch, since_s = [], time.monotonic()
     if batch:
@@ -251,7 +252,8 @@ class JudgeRun:
                 matched = pending_matches.pop().result()
                 if next_part is not None:
                     pending_matches.append(thread.submit(match, next_part))
-                yield from batches((scored for _, scored in self.run(matched, evaluation.dialogue)), _PORTION)
+                scores = (scored for _, scored in self.run(matched, evaluation.dialogue))
+                yield from batches(scores, _PORTION, patience_s=_COMPUTING_S if self._asker is None else _PATIENCE_S)
                 if self._stop():
                     return
 

@@ -367,7 +367,8 @@ class MetricTally:
                 self._counted.add(key)
                 self.conversations += 1
             self.rows += len(item.scores)
-            self.faults.update(item.faults)
+            if item.faults:
+                self.faults.update(item.faults)
             for score in item.scores:
                 counts = self._metrics.get(score.name)
                 if counts is None:

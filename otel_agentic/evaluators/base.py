@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import (
     TYPE_CHECKING,
     Any,
     Final,
-    Generic,
     Literal,
     NamedTuple,
     Protocol,
@@ -33,6 +33,7 @@ from typing import (
 import yaml
 
 from otel_agentic.judges.dialogue import Dialogue
+from otel_agentic.scoring.scope import SameObject
 from otel_agentic.scoring.state import CAPTURE, NO_STATE, RECORD_STATE
 
 if TYPE_CHECKING:
@@ -264,21 +265,8 @@ def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
     return hasattr(evaluator, "evaluate")
 
 
-class SameObject(Generic[T]):
-    """A cache key that compares objects by identity, because models that contain dictionaries are not hashable."""
-
-    __slots__ = ("item",)
-
-    def __init__(self, item: T) -> None:
-        self.item = item
-
-    def __hash__(self) -> int:
-        return id(self.item)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameObject) and self.item is other.item
-
-
+#: Number of evaluators' abstentions that are cached, by explanation.
+_CACHED_ABSTENTIONS: Final = 1024
 #: Number of names listed in a sentence; the others are only counted.
 _LISTED: Final = 5
 
@@ -301,11 +289,19 @@ def none_of(name: str, reason: NotEvaluatedReason, explanation: str, *, turn_ind
     return MetricScore(name=name, reason=reason, explanation=explanation, turn_index=turn_index)
 
 
-def none_of_all(metrics: Iterable[Metric], reason: NotEvaluatedReason, explanation: str) -> list[MetricScore]:
-    """Return the abstentions of several metrics."""
-    return [none_of(metric.name, reason, explanation) for metric in metrics]
+def none_of_all(metrics: Sequence[Metric], reason: NotEvaluatedReason, explanation: str) -> tuple[MetricScore, ...]:
+    """Return the abstentions of several metrics; cached, because most conversations of an agent lack the same data."""
+    return _none_of_all(SameObject(metrics), reason, explanation)
 
 
+@lru_cache(maxsize=_CACHED_ABSTENTIONS)
+def _none_of_all(
+    metrics: SameObject[Sequence[Metric]], reason: NotEvaluatedReason, explanation: str
+) -> tuple[MetricScore, ...]:
+    return tuple([none_of(metric.name, reason, explanation) for metric in metrics.item])
+
+
+_IN_ORDER: Final = attrgetter("step", "position")
 _PACKAGE: Final = "otel_agentic.evaluators"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is optional, and eight times as fast
 
@@ -394,9 +390,17 @@ def missing(subject: Subject, need: Need) -> Missing | None:
     return None if check is None else check(subject)
 
 
-def first_missing(subject: Subject, needs: Iterable[Need]) -> Missing | None:
-    """Return the first missing need, in the order of their definition, or None."""
-    return next((lack for need in _in_order(frozenset(needs)) if (lack := missing(subject, need)) is not None), None)
+def first_missing(
+    subject: Subject, needs: Iterable[Need], known: dict[Need, Missing | None] | None = None
+) -> Missing | None:
+    """Return the first missing need, in the order of their definition, or None; `known` are results for the subject."""
+    known = {} if known is None else known
+    for need in _in_order(frozenset(needs)):
+        if need not in known:
+            known[need] = missing(subject, need)
+        if (lack := known[need]) is not None:
+            return lack
+    return None
 
 
 @cache
@@ -417,7 +421,7 @@ def turn_missing(turn: Turn, need: Need) -> Missing | None:
 
 def calls_in_order(turn: Turn) -> list[ToolCall]:
     """Return the calls of a turn, sorted by step and position."""
-    return sorted(turn.calls, key=lambda call: (call.step, call.position))
+    return sorted(turn.calls, key=_IN_ORDER) if len(turn.calls) > 1 else list(turn.calls)
 
 
 def case_turn_of(subject: Subject, turn: Turn) -> CaseTurn | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import (
@@ -25,6 +26,7 @@ from otel_agentic.evaluators.base import (
 )
 from otel_agentic.evaluators.layers.calls import scopes_of, turns_absent
 from otel_agentic.judges.exact.facts import Facts, extract
+from otel_agentic.scoring.scope import by_identity
 from otel_agentic.scoring.state import CAPTURE
 from otel_agentic.truth.values import is_number, leaves, normalise, says_text
 
@@ -44,11 +46,14 @@ _TRANSFER: Final = re.compile(r"(?:transfer|hand_?off|delegate)_to_(?P<agent>\w+
 _BARE: Final = frozenset({"transfer_to_agent", "handoff", "agent_handoff"})
 _AGENT_ARGUMENTS: Final = ("agent_name", "to_agent", "agent", "target")
 _NOT_WORD: Final = re.compile(r"[^\w]+")
+#: Number of folded names that are cached.
+_CACHED_NAMES: Final = 1024
 #: Limit of the values of one call that are searched in texts.
 MOST_VALUES: Final = 200
 ONE_AGENT: Final = "one agent did everything: the conversation has no hand-off, and none is expected by its name"
 
 
+@lru_cache(maxsize=_CACHED_NAMES)
 def folded_name(name: str) -> str:
     """Return a name as compared: lower case, other characters than word characters as underscores."""
     return _NOT_WORD.sub("_", name.casefold()).strip("_")
@@ -75,7 +80,8 @@ class Handoff:
         )
 
 
-def handoffs_of(conversation: Conversation) -> list[Handoff]:
+@by_identity(1)
+def handoffs_of(conversation: Conversation) -> Sequence[Handoff]:
     """Return the hand-offs of a conversation in order, including those that ended in an error."""
     return [
         Handoff(turn=turn, call=call, target=target_of(turn, call))
@@ -295,12 +301,12 @@ def expected_handoffs(subject: Subject) -> list[_Scope] | Missing:
     lacking = first_missing(subject, ("expected_tools",))
     if subject.case is None or lacking is not None:
         return lacking if handoffs and lacking is not None else ("no_data", ONE_AGENT)
-    absent = turns_absent(subject, subject.case)
+    absent = turns_absent(subject)
     if absent is not None:
         return absent
     names = AgentNames.of(subject.conversation, handoffs)
     scopes: list[_Scope] = []
-    for expectation, scope, _ in scopes_of(subject, subject.case):
+    for expectation, scope, _ in scopes_of(subject):
         indices = {actual.turn_index for actual in scope.calls}
         turns = [turn for turn in subject.conversation.turns if turn.index in indices]
         actual = [handoff for handoff in handoffs if handoff.turn.index in indices]

@@ -23,7 +23,7 @@ from otel_agentic.evaluators.base import (
     none_of,
     none_of_all,
 )
-from otel_agentic.scoring.scope import spelled_out
+from otel_agentic.scoring.scope import by_identity, spelled_out
 from otel_agentic.scoring.state import CAPTURE
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ class ModelTotal:
     output_tokens: int
 
 
-def totals_of(conversation: Conversation) -> list[ModelTotal]:
+@by_identity(1)
+def totals_of(conversation: Conversation) -> Sequence[ModelTotal]:
     """Return the totals of each model, sorted by name, those of a model without a name first."""
     by_model: dict[str | None, list[ModelUse]] = {}
     for turn in conversation.turns:
@@ -114,15 +115,15 @@ def totals_of(conversation: Conversation) -> list[ModelTotal]:
 def _total(model: str | None, uses: list[ModelUse]) -> ModelTotal:
     return ModelTotal(
         model=model,
-        calls=sum(use.calls for use in uses),
-        failed=sum(use.failed for use in uses),
-        missing=sum(use.calls - use.priced_calls for use in uses),
-        input_tokens=sum(use.input_tokens or 0 for use in uses),
-        output_tokens=sum(use.output_tokens or 0 for use in uses),
+        calls=sum([use.calls for use in uses]),
+        failed=sum([use.failed for use in uses]),
+        missing=sum([use.calls - use.priced_calls for use in uses]),
+        input_tokens=sum([use.input_tokens or 0 for use in uses]),
+        output_tokens=sum([use.output_tokens or 0 for use in uses]),
     )
 
 
-def tokens_lacking(totals: list[ModelTotal]) -> Missing | None:
+def tokens_lacking(totals: Sequence[ModelTotal]) -> Missing | None:
     """Return the reason why the sum of tokens is unknown, or None; a partial sum does not count."""
     if not totals:
         return "model_calls_not_recorded", NO_MODEL
@@ -133,18 +134,25 @@ def tokens_lacking(totals: list[ModelTotal]) -> Missing | None:
     return "tokens_not_recorded", f"token usage is missing for {message}; {RECORD_TOKENS}"
 
 
-def _tools(*turns: Turn) -> list[ToolCall]:
-    """Return the calls of kind `tool` of some turns, in order."""
-    return [call for turn in turns for call in turn.calls if call.kind == "tool"]
+def _tools(turn: Turn) -> list[ToolCall]:
+    """Return the calls of kind `tool` of a turn, in order."""
+    return [call for call in turn.calls if call.kind == "tool"]
+
+
+@by_identity(1)
+def _all_tools(conversation: Conversation) -> Sequence[ToolCall]:
+    """Return the calls of kind `tool` of a conversation, in order."""
+    return [call for turn in conversation.turns for call in _tools(turn)]
 
 
 def calls_lacking(conversation: Conversation) -> Missing | None:
     """Return the reason why the number of tool calls is unknown, or None."""
-    if _tools(*conversation.turns) or conversation.content_captured != "none":
+    if _all_tools(conversation) or conversation.content_captured != "none":
         return None
     return "content_not_captured", f"no content was recorded, so tool calls may be missing; {CAPTURE}"
 
 
+@by_identity(1)
 def errors_lacking(conversation: Conversation) -> Missing | None:
     """Return the reason why it is unknown which tool calls failed, or None.
 
@@ -154,8 +162,8 @@ def errors_lacking(conversation: Conversation) -> Missing | None:
     missing = calls_lacking(conversation)
     if missing is not None:
         return missing
-    tools = _tools(*conversation.turns)
-    unknown = sum(call.error is None and not call.result_captured for call in tools)
+    tools = _all_tools(conversation)
+    unknown = sum([call.error is None and not call.result_captured for call in tools])
     if not unknown:
         return None
     message = f"the results of {unknown} of {len(tools)} tool calls were not recorded, so these may have failed"
@@ -264,6 +272,8 @@ def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, continues:
 def retries_of(turn: Turn) -> list[ToolCall]:
     """Return the calls of a turn whose tool failed in the last earlier step that called it."""
     tools = _tools(turn)
+    if all([call.error is None for call in tools]):  # noqa: C419 — the usual case, in which a list is faster
+        return []
     failed: dict[str, bool] = {}  # by tool: whether a call failed in the last step that called it
     retries: list[ToolCall] = []
     for _, step in groupby(sorted(tools, key=lambda call: (call.step, call.position)), key=lambda call: call.step):
@@ -279,8 +289,10 @@ def retries_of(turn: Turn) -> list[ToolCall]:
 def unknown_before_retry(turn: Turn) -> ToolCall | None:
     """Return a call of a turn that may have failed and is followed by another call of its tool, or None."""
     tools = _tools(turn)
+    unknown = [call for call in tools if call.error is None and not call.result_captured]
+    if not unknown:
+        return None
     last_step = {call.name: max(other.step for other in tools if other.name == call.name) for call in tools}
-    unknown = (call for call in tools if call.error is None and not call.result_captured)
     return next((call for call in unknown if call.step < last_step[call.name]), None)
 
 
@@ -294,7 +306,7 @@ class Calls(BuiltInEvaluator):
         """Return the five scores of a conversation."""
         conversation = subject.conversation
         totals = totals_of(conversation)
-        tools = _tools(*conversation.turns)
+        tools = _all_tools(conversation)
         failed = [call for call in tools if call.error is not None]
         return [
             _model_calls(totals),

@@ -220,6 +220,8 @@ class Recovery(BuiltInEvaluator):
 
 def episodes_of(conversation: Conversation, kinds: Container[str] = ("tool",)) -> list[Episode]:
     """Return the failures of tools, in order; further errors before a tool works again belong to the same episode."""
+    if all(call.error is None for turn in conversation.turns for call in turn.calls):
+        return []
     by_step: dict[tuple[int, int], list[ToolCall]] = {}
     for turn in conversation.turns:
         for call in turn.calls:

@@ -7,11 +7,13 @@ that raises does not affect the others. `FailureRules` determines which scores a
 from __future__ import annotations
 
 import math
+import sys
 from asyncio import CancelledError
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, get_args
 
 import orjson
 
@@ -23,6 +25,8 @@ from otel_agentic.evaluators.base import (
     Evaluator,
     Metric,
     MetricScore,
+    Missing,
+    Need,
     Subject,
     asks,
     first_missing,
@@ -32,7 +36,7 @@ from otel_agentic.evaluators.base import (
 )
 from otel_agentic.judges.base import Question
 from otel_agentic.judges.dialogue import Answer, Dialogue, together
-from otel_agentic.scoring.scope import NotEvaluatedReason
+from otel_agentic.scoring.scope import NotEvaluatedReason, by_identity
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
@@ -44,6 +48,8 @@ _REASONS: Final = frozenset(get_args(NotEvaluatedReason))
 #: Tolerance of bounds for rounding errors.
 _TOLERANCE: Final = 1e-9
 _TEXTS: Final = ("explanation", "tool_name", "parameter")
+#: Number of evaluators whose ranges of values are cached.
+_CACHED: Final = 256
 #: Characters shown of an invalid value.
 _VALUE_CHARACTERS: Final = 60
 
@@ -58,6 +64,8 @@ def checked_scores(
         conversation: their conversation, None for a group.
         returned: the returned objects.
     """
+    if _all_valid(returned, evaluator.metrics, _locations(conversation)):
+        return [*returned], []
     metrics = {metric.name: metric for metric in evaluator.metrics}
     scores: list[MetricScore] = []
     faults: dict[str, None] = {}
@@ -72,6 +80,74 @@ def checked_scores(
             if FAULT in candidate.details and candidate.abstained:  # the evaluator caught and reported its own fault
                 faults[str(candidate.details[FAULT])] = None
     return scores, list(faults)
+
+
+def _all_valid(  # noqa: C901, PLR0911, PLR0912 — one pass: a function for each check would take as long as the checks
+    returned: Sequence[object], metrics: Sequence[Metric], locations: Container[tuple[int, int | None]] | None
+) -> TypeGuard[Sequence[MetricScore]]:
+    """Return whether scores certainly keep the contract; if not, `_problem` finds what each of them violates.
+
+    Most evaluators always keep it. Their scores are checked together, because that takes a fraction of the time.
+    """
+    ranges = _ranges(metrics)
+    texts: list[str | None] = []
+    details: list[Mapping[str, Any]] = []
+    for score in returned:
+        if score.__class__ is not MetricScore:
+            return False
+        name, value, label = score.name, score.value, score.label
+        if name.__class__ is not str or name not in ranges:
+            return False
+        low, high, labels = ranges[name]
+        if value is not None:
+            if not ((value.__class__ is float or value.__class__ is int) and low <= value <= high):
+                return False
+        elif label is None and (score.reason.__class__ is not str or score.reason not in _REASONS):
+            return False
+        if label is not None and label not in labels:
+            return False
+        turn_index, position = score.turn_index, score.position
+        if locations is not None and (turn_index is not None or position is not None):
+            if turn_index.__class__ is not int or not (position is None or position.__class__ is int):
+                return False
+            if (turn_index, position) not in locations:
+                return False
+        texts += score.explanation, score.tool_name, score.parameter
+        if score.details.__class__ is not dict:
+            return False
+        if score.details:
+            details.append(score.details)
+            if FAULT in score.details:
+                return False
+    try:
+        "".join([text for text in texts if text is not None]).encode()
+        if details:
+            orjson.dumps(details, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+@by_identity(_CACHED)
+def _ranges(metrics: Sequence[Metric]) -> Mapping[str, tuple[float, float, Container[object]]]:
+    """Return the smallest and the largest value of each metric, within the tolerance, and its labels."""
+    return {
+        metric.name: (
+            -sys.float_info.max if metric.low is None else metric.low - _TOLERANCE,
+            sys.float_info.max if metric.high is None else metric.high + _TOLERANCE,
+            metric.labels,
+        )
+        for metric in metrics
+    }
+
+
+@by_identity(1)
+def _locations(conversation: Conversation | None) -> AbstractSet[tuple[int, int | None]] | None:
+    """Return the turns and calls of a conversation, None for a group."""
+    if conversation is None:
+        return None
+    locations: set[tuple[int, int | None]] = {(turn.index, None) for turn in conversation.turns}
+    return locations.union([(turn.index, call.position) for turn in conversation.turns for call in turn.calls])
 
 
 def _encodable(score: MetricScore) -> MetricScore:
@@ -191,7 +267,8 @@ def evaluating(evaluators: Sequence[Evaluator | AskingEvaluator], subject: Subje
     The questions of all evaluators are asked together.
     """
     needs_of = {evaluator.name: frozenset(evaluator.needs) for evaluator in evaluators}
-    lacking = {needs: first_missing(subject, needs) for needs in set(needs_of.values())}
+    known: dict[Need, Missing | None] = {}
+    lacking = {needs: first_missing(subject, needs, known) for needs in set(needs_of.values())}
     able = [evaluator for evaluator in evaluators if lacking[needs_of[evaluator.name]] is None]
     ran = {evaluator.name: _evaluated(evaluator, subject) for evaluator in able if not asks(evaluator)}
     judge_results = yield from together(
@@ -210,7 +287,7 @@ def abstentions(
     evaluator: Evaluator | AskingEvaluator, reason: NotEvaluatedReason, explanation: str
 ) -> tuple[MetricScore, ...]:
     """Return an abstention for each metric of an evaluator."""
-    return tuple(none_of_all(evaluator.metrics, reason, explanation))
+    return none_of_all(evaluator.metrics, reason, explanation)
 
 
 def _dialogue_with_judge(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Ran]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from otel_agentic.evaluators.base import MetricScore
     from otel_agentic.scoring.model import ConversationScore
+
+#: Number of parts of ids that are cached: metrics and locations recur in all conversations of an agent.
+_CACHED: Final = 4096
 
 
 def core_score_id(
@@ -22,9 +26,15 @@ def core_score_id(
         name: the name of the score, such as agentic.answer.
         key: distinguishes scores of one name.
     """
-    parts = (evaluation_id, score.environment, score.conversation_id, score.revision, name, *key)
-    # `repr` distinguishes "1" from 1, and delimits names that contain separators; surrogates have no UTF-8 encoding.
-    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+    return core_score_ids(score, evaluation_id, [(name, *key)])[0]
+
+
+def core_score_ids(
+    score: ConversationScore, evaluation_id: str, keys: Sequence[tuple[int | str | None, ...]]
+) -> list[str]:
+    """Return the ids of core scores; each key is the name of a score, followed by what `core_score_id` calls its key."""
+    prefix = _encoded(evaluation_id, score.environment, score.conversation_id, score.revision)[:-1] + b", "
+    return [sha256(prefix + _items(*key)).hexdigest()[:32] for key in keys]
 
 
 def target_of(score: MetricScore) -> str:
@@ -41,16 +51,27 @@ def score_ids_of(
 
     Scores of the same metric and location are distinguished by their order.
     """
-    base_hash = hashlib.sha256(
-        repr((evaluation_id, environment, conversation_id, revision)).encode("utf-8", "backslashreplace")
-    )
+    prefix = _encoded(evaluation_id, environment, conversation_id, revision)
     counts: dict[tuple[Any, ...], int] = {}
     ids = []
     for score in scores:
         key = (score.name, score.turn_index, score.position, score.tool_name, score.parameter)
-        score_hash = base_hash.copy()
         count = counts.get(key, 0)
-        score_hash.update(repr((*key, count)).encode("utf-8", "backslashreplace"))
         counts[key] = count + 1
-        ids.append(score_hash.hexdigest()[:32])
+        ids.append(sha256(prefix + _part(*key, count)).hexdigest()[:32])
     return ids
+
+
+def _encoded(*parts: object) -> bytes:
+    # `repr` distinguishes "1" from 1, and delimits names that contain separators; surrogates have no UTF-8 encoding.
+    return repr(parts).encode("utf-8", "backslashreplace")
+
+
+#: Cached by the values and their types, because `True` and 1 are equal.
+_part: Final = lru_cache(maxsize=_CACHED, typed=True)(_encoded)
+
+
+@lru_cache(maxsize=_CACHED, typed=True)
+def _items(*parts: object) -> bytes:
+    """Return the encoding of the last items of a tuple."""
+    return (", ".join(map(repr, parts)) + ")").encode("utf-8", "backslashreplace")

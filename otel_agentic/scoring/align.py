@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from otel_agentic.scoring.compile import NO_VERDICTS, CompiledCall, CompiledExpectation, CompiledName, ToolVerdicts
-from otel_agentic.scoring.scope import ActualCall
+from otel_agentic.scoring.scope import ActualCall, SameObject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,8 @@ Values: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
 _DENOMINATOR: Final = math.lcm(*range(1, 17))
 #: Sums of agreements are floating-point: sums this close are equal.
 _ROUNDING: Final = 1e-9
+#: Number of scopes whose sorted calls are cached.
+_CACHED_SCOPES: Final = 64
 #: Maximum number of cells of a weight table that is cached for later calls with the same ranks.
 _CACHED_SIZE: Final = 100
 
@@ -284,6 +286,16 @@ class SortedCalls:
             extra=[(index, expectation.extra_rule(actual[index].call.name)) for index in extra],
             forbidden=[index for index, entry in enumerate(actual) if expectation.forbids(entry.call.name)],
         )
+
+
+def sorted_calls(expectation: CompiledExpectation, calls: Sequence[ActualCall]) -> SortedCalls:
+    """Return what `sort_calls` returns without verdicts, with named fields; cached, because several evaluators use it."""
+    return _sorted_calls(SameObject(expectation), SameObject(calls))
+
+
+@lru_cache(maxsize=_CACHED_SCOPES)
+def _sorted_calls(expectation: SameObject[CompiledExpectation], calls: SameObject[Sequence[ActualCall]]) -> SortedCalls:
+    return SortedCalls.of(sort_calls(expectation.item, calls.item))
 
 
 def sort_calls(  # noqa: C901 — runs for every turn: each further function would add a tenth to its time

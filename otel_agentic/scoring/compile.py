@@ -497,7 +497,11 @@ class _CacheKey:
         return id(self.expectation)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _CacheKey) and self.expectation is other.expectation and self.rules == other.rules
+        return (
+            isinstance(other, _CacheKey)
+            and self.expectation is other.expectation
+            and (self.rules is other.rules or self.rules == other.rules)
+        )
 
 
 @lru_cache(maxsize=_CACHED_EXPECTATIONS)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from otel_agentic.scoring.align import SortedCalls
     from otel_agentic.scoring.compile import CompiledExpectation
     from otel_agentic.scoring.model import ConversationScore, ToolScore
     from otel_agentic.truth.model import Case, ToolExpectation
@@ -150,37 +148,64 @@ class ToolCount:
     known: int
 
 
-def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:
+def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:  # noqa: C901 — one pass over each kind of call
     """Return the counts of each expected or called tool, sorted by name; empty if the score has no calls."""
-    calls = score.calls
-    return () if calls is None else tuple(_counts(score, calls))
-
-
-def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
-    expected = Counter(call.name for call in calls.expectation.calls if call.required)
-    optional = {call.name for call in calls.expectation.calls}
-    actual = Counter(item.call.name for item in calls.actual if item.call.error is None)
-    errored = Counter(item.call.name for item in calls.errored)
-    paired = Counter(pair.expected.name for pair in calls.pairs)
-    unasked = Counter(calls.actual[index].call.name for index, rule in calls.extra if rule != "allow")
-    misplaced = Counter(fault.tool_name for fault in score.faults if fault.kind == "wrong_order")
-    agreement_sums: Counter[str] = Counter()
-    for pair in calls.pairs:
-        agreement_sums[pair.expected.name] += pair.agreement.score  # type: ignore[assignment]  # floats work too
-    known_uses = [(item.call.name, use.score) for item, use in score.uses if use.score is not None]
+    if score.raw is None:
+        return ()
+    expectation, actual, pairs, extra, _, errored = score.raw
+    counts: defaultdict[str, _Counts] = defaultdict(_Counts)
+    for call in expectation.calls:
+        counts[call.name].expected += call.required
+    for item in actual:
+        if item.call.error is None:
+            counts[item.call.name].actual += 1
+    for item in errored:
+        counts[item.call.name].errored += 1
+    for _, expected, agreement, _ in pairs:
+        if expected.required:
+            counts[expected.name].paired += 1
+            counts[expected.name].agreement += agreement
+    for index in extra:
+        name = actual[index].call.name
+        counts[name].unasked += expectation.extra_rule(name) != "allow"
+    for fault in score.faults:
+        if fault.kind == "wrong_order":
+            counts[fault.tool_name].misplaced += 1
+    for item, use in score.uses:
+        if use.score is not None:
+            counts[item.call.name].used += use.score
+            counts[item.call.name].known += 1
     parameters, sequence = (score.dimensions.get(name) is not None for name in ("parameters", "sequence"))
-    for name in sorted({*expected, *optional, *actual, *errored}):
-        yield ToolCount(
+    return tuple([counts[name].to_count(name, parameters=parameters, sequence=sequence) for name in sorted(counts)])
+
+
+@dataclass(slots=True)
+class _Counts:
+    """The counts of one tool while the calls of a score are counted."""
+
+    expected: int = 0
+    actual: int = 0
+    errored: int = 0
+    paired: int = 0
+    agreement: float = 0.0
+    unasked: int = 0
+    misplaced: int = 0
+    used: float = 0.0
+    known: int = 0
+
+    def to_count(self, name: str, *, parameters: bool, sequence: bool) -> ToolCount:
+        """Return the counts of a tool, with those of the dimensions that apply."""
+        return ToolCount(
             tool_name=name,
-            expected=expected[name],
-            actual=actual[name],
-            errored=errored[name],
-            paired=paired[name],
-            unasked=unasked[name],
-            parameters=float(agreement_sums[name]) if parameters else 0.0,
-            compared=expected[name] if parameters else 0,
-            in_order=paired[name] - misplaced[name] if sequence else 0,
-            ordered=expected[name] if sequence else 0,
-            used=sum(used for tool, used in known_uses if tool == name),
-            known=sum(tool == name for tool, _ in known_uses),
+            expected=self.expected,
+            actual=self.actual,
+            errored=self.errored,
+            paired=self.paired,
+            unasked=self.unasked,
+            parameters=self.agreement if parameters else 0.0,
+            compared=self.expected if parameters else 0,
+            in_order=self.paired - self.misplaced if sequence else 0,
+            ordered=self.expected if sequence else 0,
+            used=self.used,
+            known=self.known,
         )

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final, Literal
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import ToolCall, Turn
     from otel_agentic.truth.model import Case, Effect
 
+T = TypeVar("T")
+R = TypeVar("R")
+#: Number of cases whose rules are cached.
+_CACHED_RULES: Final = 1024
 
 Outcome = Literal["pass", "fail", "not_evaluated"]
 
@@ -100,17 +105,58 @@ class Scope:
     earlier: tuple[Turn, ...] = ()
 
 
+class SameObject(Generic[T]):
+    """A cache key that compares objects by identity, because models that contain dictionaries are not hashable."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+
+    def __hash__(self) -> int:
+        return id(self.item)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SameObject) and self.item is other.item
+
+
+def by_identity(size: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
+    """Cache the results of a function of one object for up to `size` objects, compared by identity.
+
+    The evaluators of one conversation run one after the other, and several of them need the same view of it.
+    """
+
+    def decorated(function: Callable[[T], R]) -> Callable[[T], R]:
+        results: dict[int, tuple[T, R]] = {}  # with the object, so that no other object gets its id
+
+        @wraps(function)
+        def wrapper(item: T) -> R:
+            entry = results.get(id(item))
+            if entry is None:
+                entry = item, function(item)
+                if len(results) >= size:
+                    results.clear()
+                results[id(item)] = entry
+            return entry[1]
+
+        return wrapper
+
+    return decorated
+
+
 def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable[Turn] = ()) -> Scope:
     """Return the scope of turns; `earlier` are the turns before them."""
     turns = tuple(turns)
-    calls = (ActualCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
+    calls = [ActualCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls]
+    if len(calls) > 1:
+        calls.sort(key=lambda call: call.location)
     return Scope(
         turn_index=turn_index,
-        calls=tuple(sorted(calls, key=lambda call: call.location)),
-        answers=tuple((turn.index, turn.answer) for turn in turns if turn.answer is not None),
-        queries=tuple(turn.query for turn in turns if turn.query is not None),
-        captured=any(_has_content(turn) for turn in turns),
-        query_turns=tuple(turn.index for turn in turns if turn.query is not None),
+        calls=tuple(calls),
+        answers=tuple([(turn.index, turn.answer) for turn in turns if turn.answer is not None]),
+        queries=tuple([turn.query for turn in turns if turn.query is not None]),
+        captured=any(map(_has_content, turns)),
+        query_turns=tuple([turn.index for turn in turns if turn.query is not None]),
         earlier=tuple(earlier),
     )
 
@@ -171,11 +217,17 @@ class ToolRules:
 
     @classmethod
     def of(cls, case: Case, settings: ScoringSettings) -> ToolRules:
-        """Return the rules of a case."""
-        return cls(
-            threshold=settings.tool_threshold if case.tool_threshold is None else case.tool_threshold,
-            weights=settings.tool_weights if case.tool_weights is None else case.tool_weights,
-            effects=(case.effects, settings.effects),
-            count_errors=settings.count_errors,
-            numbers_as_text=settings.numbers_as_text,
-        )
+        """Return the rules of a case; the same object for the same case and settings, which makes comparisons cheap."""
+        return _rules_of(SameObject(case), SameObject(settings))
+
+
+@lru_cache(maxsize=_CACHED_RULES)
+def _rules_of(case_key: SameObject[Case], settings_key: SameObject[ScoringSettings]) -> ToolRules:
+    case, settings = case_key.item, settings_key.item
+    return ToolRules(
+        threshold=settings.tool_threshold if case.tool_threshold is None else case.tool_threshold,
+        weights=settings.tool_weights if case.tool_weights is None else case.tool_weights,
+        effects=(case.effects, settings.effects),
+        count_errors=settings.count_errors,
+        numbers_as_text=settings.numbers_as_text,
+    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
-from otel_agentic.evaluators.score_ids import core_score_id, target_of
+from otel_agentic.evaluators.score_ids import core_score_ids, target_of
 from otel_agentic.scoring.criteria import CASE_CRITERIA
 from otel_agentic.scoring.model import (
     ConversationScore,
@@ -28,7 +28,6 @@ from otel_agentic.store.table import (
     NewRows,
     Raw,
     Scored,
-    columns_of,
     fields_of,
 )
 
@@ -194,7 +193,7 @@ _IDENTITY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of `scores`; `columns` are the values of columns that only some core scores have."""
+    """Rows of `scores`; `columns` are the values of columns that only some core scores have, empty without core scores."""
 
     identities: list[tuple[Any, ...]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
@@ -205,6 +204,7 @@ class _Rows:
     def converted(self, con: DuckDBPyConnection, now_ns: int) -> NewRows:
         """Return the rows, of which there is at least one, as arrays."""
         size, scores = len(self.scores), self.scores
+        names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, self.columns))))
         return NewRows(
             con,
             "scores",
@@ -218,7 +218,7 @@ class _Rows:
                 "details": [score.details or None for score in scores],
                 "superseded": [False] * size,
                 "scored_at": [now_ns] * size,
-                **columns_of(self.columns),
+                **{name: [columns.get(name) for columns in self.columns] for name in names},
             },
         )
 
@@ -232,7 +232,7 @@ def score_rows(
     evaluation_id: str = "",
     evaluation: str = DEFAULT,
 ) -> list[NewRows]:
-    """Return the scores of evaluators, and the core scores of conversations, those with the same columns together.
+    """Return the core scores of conversations, which have more columns, and the scores of evaluators.
 
     Args:
         con: a connection.
@@ -242,29 +242,28 @@ def score_rows(
         evaluation_id: the evaluation of the core scores.
         evaluation: its name.
     """
-    groups: defaultdict[tuple[str, ...], _Rows] = defaultdict(_Rows)
-    plain = groups[()]
+    rows = _Rows()
     for scored in core:
         score = scored.score
         identity = (
             evaluation_id, evaluation, CORE, evaluation_id, score.environment, score.conversation_id, score.revision,
         )  # fmt: skip
-        for target, key, metric_score, columns in _core_scores(scored, now_ns):
-            rows = groups[tuple(columns)]
-            rows.identities.append(identity)
-            rows.ids.append(core_score_id(score, evaluation_id, metric_score.name, key))
-            rows.targets.append(target)
-            rows.scores.append(metric_score)
-            if columns:
-                rows.columns.append(columns)
+        items = list(_core_scores(scored, now_ns))
+        ids = core_score_ids(score, evaluation_id, [(metric_score.name, *key) for _, key, metric_score, _ in items])
+        rows.identities.extend([identity] * len(items))
+        rows.ids.extend(ids)
+        rows.targets.extend([target for target, *_ in items])
+        rows.scores.extend([metric_score for _, _, metric_score, _ in items])
+        rows.columns.extend([columns for *_, columns in items])
+    plain = _Rows()
     for item in measured:
         plain.identities.extend([_identity_of(item)] * len(item.scores))
         plain.ids.extend(item.score_ids)
         plain.targets.extend(map(target_of, item.scores))
         plain.scores.extend(
-            score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores
+            [score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores]
         )
-    return [rows.converted(con, now_ns) for rows in groups.values() if rows.scores]
+    return [part.converted(con, now_ns) for part in (rows, plain) if part.scores]
 
 
 def _identity_of(item: Measured) -> tuple[Any, ...]:
@@ -309,7 +308,8 @@ def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
     yield from map(_turn_score, score.turns)
     for tools in score.tools:
         yield from _tool_scores(tools)
-    for call, fault in faulty(judged_calls(item.conversation, score)):
+    has_faults = any(tools.faults for tools in score.tools)
+    for call, fault in faulty(judged_calls(item.conversation, score)) if has_faults else ():
         call_score = MetricScore(
             name="agentic.tool.call",
             value=0.0,

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.values import has_named_arguments, text_of
@@ -16,7 +15,6 @@ from otel_agentic.evaluators.base import (
     MetricScore,
     Missing,
     Overlap,
-    SameObject,
     Subject,
     calls_in_order,
     first_missing,
@@ -25,10 +23,11 @@ from otel_agentic.evaluators.base import (
     none_of_all,
     without_case,
 )
+from otel_agentic.scoring.align import sorted_calls
 from otel_agentic.scoring.compile import compiled
 from otel_agentic.scoring.dimensions import score_calls
 from otel_agentic.scoring.outcome import unproven_absence
-from otel_agentic.scoring.scope import ActualCall, NotEvaluatedReason, Scope, ToolRules, scope_of
+from otel_agentic.scoring.scope import ActualCall, NotEvaluatedReason, Scope, ToolRules, by_identity, scope_of
 from otel_agentic.truth.values import SchemaFault, SchemaUnusableError, schema_faults
 
 if TYPE_CHECKING:
@@ -53,51 +52,52 @@ class SortedScope:
     calls: SortedCalls
     beyond: tuple[ActualCall, ...]
 
-    @property
-    def paired(self) -> tuple[tuple[PairedCall, ActualCall], ...]:
-        """Each required call that occurred, with its actual call, in the order of the actual calls."""
-        return tuple((pair, self.calls.actual[pair.actual_index]) for pair in self.calls.pairs)
-
-    @property
-    def missing(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
-        """Name and parameters of each required call that did not occur, in the order of the case."""
-        paired_indices = {pair.expected.index for pair in self.calls.pairs}
-        return tuple(
-            (call.name, call.call.parameters)
-            for call in self.calls.expectation.calls
-            if call.required and call.index not in paired_indices
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedCalls:
-    """All scopes of a conversation: its turns in the order of the case, then the whole conversation."""
+    """All scopes of a conversation: its turns in the order of the case, then the whole conversation.
+
+    `required` calls are required. `paired` are those that occurred, each with its actual call, and `missing` the name and
+    parameters of the others. `beyond` are the actual calls that are forbidden, or neither required nor allowed, each once,
+    in order.
+    """
 
     scopes: tuple[SortedScope, ...]
     effects: tuple[Mapping[str, Effect], ...]
+    required: int
+    paired: tuple[tuple[PairedCall, ActualCall], ...]
+    missing: tuple[tuple[str, Mapping[str, object]], ...]
+    beyond: tuple[ActualCall, ...]
 
-    @property
-    def required(self) -> int:
-        """How many calls are required."""
-        return sum(scope.calls.expectation.required for scope in self.scopes)
-
-    @property
-    def paired(self) -> tuple[tuple[PairedCall, ActualCall], ...]:
-        """Each required call that occurred, with its actual call."""
-        return tuple(pair for scope in self.scopes for pair in scope.paired)
-
-    @property
-    def missing(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
-        """Name and parameters of each required call that did not occur."""
-        return tuple(call for scope in self.scopes for call in scope.missing)
-
-    @property
-    def beyond(self) -> tuple[ActualCall, ...]:
-        """The actual calls that are forbidden, or neither required nor allowed, each once, in order."""
-        calls = {actual.location: actual for scope in self.scopes for actual in scope.beyond}
-        return tuple(actual for _, actual in sorted(calls.items()))
+    @classmethod
+    def of(cls, scopes: Sequence[SortedScope], effects: tuple[Mapping[str, Effect], ...]) -> ExpectedCalls:
+        """Return the calls of some scopes."""
+        beyond = {actual.location: actual for scope in scopes for actual in scope.beyond}
+        return cls(
+            scopes=tuple(scopes),
+            effects=effects,
+            required=sum([scope.calls.expectation.required for scope in scopes]),
+            paired=tuple(
+                [(pair, scope.calls.actual[pair.actual_index]) for scope in scopes for pair in scope.calls.pairs]
+            ),
+            missing=tuple([call for scope in scopes for call in _missing(scope.calls)]),
+            beyond=tuple([beyond[location] for location in sorted(beyond)]),
+        )
 
 
+def _missing(calls: SortedCalls) -> list[tuple[str, Mapping[str, object]]]:
+    """Return name and parameters of each required call that did not occur, in the order of the case."""
+    if len(calls.pairs) == calls.expectation.required:
+        return []
+    paired_indices = {pair.expected.index for pair in calls.pairs}
+    return [
+        (call.name, call.call.parameters)
+        for call in calls.expectation.calls
+        if call.required and call.index not in paired_indices
+    ]
+
+
+@by_identity(_CACHED)
 def expected_calls(subject: Subject) -> ExpectedCalls | Missing:
     """Return the calls of a conversation sorted by expectation, or the reason and explanation why that is impossible.
 
@@ -105,31 +105,25 @@ def expected_calls(subject: Subject) -> ExpectedCalls | Missing:
     if an expectation names them. Expected calls of a turn are searched in that turn, those of the conversation in all
     turns. A turn of the case that never came has no actual calls.
     """
-    return _expected_calls(SameObject(subject))
-
-
-@lru_cache(maxsize=_CACHED)
-def _expected_calls(key: SameObject[Subject]) -> ExpectedCalls | Missing:
-    subject = key.item
     missing = first_missing(subject, ("expected_tools",))
     case = subject.case
     if missing is not None or case is None:
         return missing or without_case(subject)
-    absent = turns_absent(subject, case)
+    absent = turns_absent(subject)
     if absent is not None:
         return absent
-    scopes = list(scopes_of(subject, case))
+    scopes = scopes_of(subject)
     if any(_may_lack_calls(scope, is_whole=is_whole) for _, scope, is_whole in scopes):
         return "content_not_captured", "no content was recorded, so that calls may be missing from the record"
     rules = ToolRules.of(case, subject.settings)
     sorted_scopes = [(*expected, _sorted(expected[0], expected[1], rules)) for expected in scopes]
     used_locations = [_used_locations(calls) for *_, calls in sorted_scopes]
-    return ExpectedCalls(
-        scopes=tuple(
+    return ExpectedCalls.of(
+        [
             _scope(is_whole, scope, _without(_used_elsewhere(used_locations, number), calls, expectation, scope, rules))
             for number, (expectation, scope, is_whole, calls) in enumerate(sorted_scopes)
-        ),
-        effects=rules.effects,
+        ],
+        rules.effects,
     )
 
 
@@ -137,8 +131,12 @@ def _scope(is_whole: bool, scope: Scope, calls: SortedCalls) -> SortedScope:  # 
     return SortedScope(is_whole=is_whole, turn_index=scope.turn_index, calls=calls, beyond=tuple(_beyond(calls)))
 
 
-def turns_absent(subject: Subject, case: Case) -> Missing | None:
+@by_identity(_CACHED)
+def turns_absent(subject: Subject) -> Missing | None:
     """Return the reason why missing turns of the case may still exist, or None if they certainly do not."""
+    case = subject.case
+    if case is None or len(case.turns) == len(subject.aligned):
+        return None
     absent = sorted(set(range(len(case.turns))) - set(subject.aligned.values()))
     unproven = unproven_absence(subject.conversation, subject.settings) if absent else None
     if unproven is None:
@@ -146,11 +144,16 @@ def turns_absent(subject: Subject, case: Case) -> Missing | None:
     return unproven[0], f"expected turn {', '.join(str(index + 1) for index in absent)} is missing; {unproven[1]}"
 
 
-def scopes_of(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope, bool]]:
-    """Yield each expectation of a case with its scope, and whether that is the whole conversation.
+@by_identity(_CACHED)
+def scopes_of(subject: Subject) -> Sequence[tuple[ToolExpectation, Scope, bool]]:
+    """Return each expectation of the case with its scope, and whether that is the whole conversation.
 
     The scope of a turn that never came is empty, and has no turn index.
     """
+    return [] if subject.case is None else list(_scopes(subject, subject.case))
+
+
+def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope, bool]]:
     turns = subject.conversation.turns
     present = {subject.aligned[turn.index]: turn for turn in turns if turn.index in subject.aligned}
     for index, expected in enumerate(case.turns):
@@ -168,7 +171,10 @@ def _may_lack_calls(scope: Scope, *, is_whole: bool) -> bool:
 
 
 def _sorted(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> SortedCalls:
-    calls = score_calls(compiled(expectation, rules), scope.calls, turn_index=scope.turn_index).calls
+    compiled_expectation = compiled(expectation, rules)
+    if not compiled_expectation.alternatives:
+        return sorted_calls(compiled_expectation, scope.calls)
+    calls = score_calls(compiled_expectation, scope.calls, turn_index=scope.turn_index).calls
     assert calls is not None  # noqa: S101 — for the type checker: a score computed from calls contains them
     return calls
 
@@ -184,6 +190,8 @@ def _without(
 
     They must be sorted again, because the extra calls may have determined which alternative fits best.
     """
+    if not (elsewhere and calls.extra):
+        return calls
     locations = {calls.actual[index].location for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
     if not locations:
         return calls

@@ -15,7 +15,6 @@ from otel_agentic.evaluators.base import (
     BuiltInEvaluator,
     MetricScore,
     Missing,
-    SameObject,
     Subject,
     calls_in_order,
     expectations_of,
@@ -39,6 +38,7 @@ from otel_agentic.evaluators.layers.plan_texts import (
     stated_plan,
     tools_named,
 )
+from otel_agentic.scoring.scope import by_identity
 from otel_agentic.scoring.state import CAPTURE
 from otel_agentic.scoring.values import json_text, read
 
@@ -296,14 +296,10 @@ def _steps_in(record: Any) -> Any | None:
     return next((steps for key in STEP_LISTS if is_steps(steps := record.get(key))), None)
 
 
+@by_identity(_CACHED_SUBJECTS)
 def plans_of(subject: Subject) -> PlansByTurn:
     """Return each turn with plans, and its plans."""
-    return _plans_of(SameObject(subject))
-
-
-@lru_cache(maxsize=_CACHED_SUBJECTS)
-def _plans_of(key: SameObject[Subject]) -> PlansByTurn:
-    return tuple(_plans_by_turn(key.item.conversation.turns))
+    return tuple(_plans_by_turn(subject.conversation.turns))
 
 
 def _plans_by_turn(turns: Sequence[Turn]) -> Iterator[tuple[Turn, list[Any]]]:

@@ -12,7 +12,6 @@ from otel_agentic.evaluators.base import (
     BuiltInEvaluator,
     MetricScore,
     Missing,
-    SameObject,
     Subject,
     listed,
     none_of,
@@ -20,9 +19,9 @@ from otel_agentic.evaluators.base import (
     without_case,
 )
 from otel_agentic.evaluators.layers.calls import scopes_of, turns_absent
-from otel_agentic.scoring.align import SortedCalls, sort_calls
+from otel_agentic.scoring.align import SortedCalls, sort_calls, sorted_calls
 from otel_agentic.scoring.compile import CompiledCall, CompiledExpectation, compiled
-from otel_agentic.scoring.scope import ActualCall, Scope, ToolRules
+from otel_agentic.scoring.scope import ActualCall, Scope, ToolRules, by_identity
 
 if TYPE_CHECKING:
     from otel_agentic.truth.model import Case, ToolExpectation
@@ -81,21 +80,23 @@ def count(expectation: ToolExpectation, calls: Sequence[ActualCall], rules: Tool
 
 
 def _counted(expectation: CompiledExpectation, calls: Sequence[ActualCall]) -> Counted:
-    sorted_calls = SortedCalls.of(sort_calls(expectation, calls))
-    extra = [index for index, rule in sorted_calls.extra if rule != "allow" or index in sorted_calls.forbidden]
-    agreement = sum(pair.agreement.score for pair in sorted_calls.pairs)
+    classified = sorted_calls(expectation, calls)
+    extra = [index for index, rule in classified.extra if rule != "allow" or index in classified.forbidden]
+    agreement = sum([pair.agreement.score for pair in classified.pairs])
     total = float(expectation.required + len(extra))
     return Counted(
-        in_order=Share(min(agreement, _in_order(expectation, sorted_calls, extra, agreement)), total),
+        in_order=Share(min(agreement, _in_order(expectation, classified, extra, agreement)), total),
         in_any_order=Share(agreement, total),
-        equal=_all_equal(sorted_calls) or _equal(expectation, sorted_calls.actual),
-        missing=_missing(expectation, sorted_calls),
-        unasked=tuple(sorted_calls.actual[index].call.name for index in extra),
-        differing=tuple((pair.expected.name, key) for pair in sorted_calls.pairs for key in pair.agreement.differing),
-        undecided=tuple(
+        equal=_all_equal(classified) or _equal(expectation, classified.actual),
+        missing=_missing(expectation, classified),
+        unasked=tuple([classified.actual[index].call.name for index in extra]),
+        differing=tuple([(pair.expected.name, key) for pair in classified.pairs for key in pair.agreement.differing]),
+        undecided=()
+        if not expectation.may_ask_judge
+        else tuple(
             (pair.expected.name, key)
-            for pair in sorted_calls.pairs
-            if pair.expected.parameters.undecided(sorted_calls.actual[pair.actual_index])
+            for pair in classified.pairs
+            if pair.expected.parameters.undecided(classified.actual[pair.actual_index])
             for key, mode in pair.expected.parameters.modes.items()
             if mode == "judge"
         ),
@@ -199,17 +200,13 @@ def _lacking(required: CompiledExpectation, sorted_calls: SortedCalls) -> Counte
     return counts
 
 
-def _by_need(expectation: CompiledExpectation) -> tuple[CompiledExpectation, CompiledExpectation]:
+@by_identity(_CACHED)
+def _by_need(compiled_expectation: CompiledExpectation) -> tuple[CompiledExpectation, CompiledExpectation]:
     """Return the required and the optional calls as separate expectations.
 
     All calls become optional, because a pairing then contains exactly those that occurred as expected.
     """
-    return _divided(SameObject(expectation))
-
-
-@lru_cache(maxsize=_CACHED)
-def _divided(key: SameObject[CompiledExpectation]) -> tuple[CompiledExpectation, CompiledExpectation]:
-    expectation, rules = key.item.expectation, key.item.rules
+    expectation, rules = compiled_expectation.expectation, compiled_expectation.rules
     optional_calls = [call.model_copy(update={"required": False}) for call in expectation.calls]
     parts = [
         expectation.model_copy(
@@ -252,7 +249,7 @@ class ToolCalls(BuiltInEvaluator):
         case = subject.case
         if case is None:
             return none_of_all(self.metrics, *without_case(subject))
-        scopes = list(scopes_of(subject, case))
+        scopes = scopes_of(subject)
         missing = _scope_lacking(subject, case, scopes)
         if missing is not None:
             return none_of_all(self.metrics, *missing)
@@ -272,7 +269,7 @@ def _scope_lacking(
     """Return the reason why the calls cannot be scored, or None."""
     if not scopes:
         return "no_data", f"case {case.case_id!r} expects nothing of tools; annotate `tools`"
-    absent = turns_absent(subject, case)
+    absent = turns_absent(subject)
     if absent is not None:
         return absent
     if any(not scope.captured and (is_whole or scope.turn_index is not None) for _, scope, is_whole in scopes):
