@@ -37,7 +37,7 @@ from otel_agentic.store.alarms import acknowledge, list_alarms
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries import conversations as browse
-from otel_agentic.store.queries.conversations import Kinds, conversation_kinds, scored_conversations
+from otel_agentic.store.queries.conversations import Kinds, KindTable, scored_conversations
 from otel_agentic.store.queries.failures import (
     FaultFilter,
     example_of,
@@ -207,7 +207,7 @@ def suites(
     """Return each tag of current cases with its number of cases, drafts, conversations and correct ones."""
     with context.showing(evaluation).store.read() as con:
         cases = load_cases(con)
-        kinds = conversation_kinds(con, Kinds(selection=selection))
+        kinds = KindTable(con, Kinds(selection=selection)).conversations
     tags = sorted({tag for case in cases for tag in case.tags})
     conversations, evaluated, correct = Counter[str](), Counter[str](), Counter[str]()
     for kind in kinds:
@@ -297,9 +297,15 @@ def gate(
     stored_baseline = (
         _baseline(context, merged_conditions.baseline) if baseline is None else read(baseline, "the baseline file")
     )
-    result = Gate.of(context.showing(evaluation), merged_conditions, selection, estimator, stored_baseline).result(
-        measure
+    checked = Gate.of(
+        context.showing(evaluation),
+        merged_conditions,
+        selection,
+        estimator,
+        stored_baseline,
+        measures=measure is not None,
     )
+    result = checked.result(measure)
     is_configured = "min_n" in settings.model_fields_set | changes.keys()
     if measure is None and not is_configured and all(row.condition == "n" for row in result.rows):
         raise UsageError(

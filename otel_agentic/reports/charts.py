@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,12 +30,10 @@ from otel_agentic.results.charts import (
 from otel_agentic.results.failures import FailingTool
 from otel_agentic.stats import headline_estimator, shown_estimators
 from otel_agentic.stats.cluster import with_bootstrap
-from otel_agentic.stats.model import Attempts, GroupedAttempts
 from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import (
     WindowKind,
-    period_of,
     tool_health,
     turn_outcomes,
     window_kinds,
@@ -44,6 +43,7 @@ from otel_agentic.store.queries.failures import failing_tools
 from otel_agentic.windows import (
     GroupKey,
     ScoredConversation,
+    Window,
     WindowPoint,
     attempts_of,
     group_by_subject,
@@ -55,14 +55,16 @@ from otel_agentic.windows import (
     summarise,
     window_ends,
 )
+from otel_agentic.windows.roll import Ordered, tally
 
 if TYPE_CHECKING:
     from otel_agentic.config import StatsSettings
     from otel_agentic.engine.engine import Engine
     from otel_agentic.reports.report import ReportRequest
-    from otel_agentic.stats import Estimator, Tier
-    from otel_agentic.stats.model import CaseKey
+    from otel_agentic.stats import Estimator
+    from otel_agentic.store.queries.conversations import KindTable
     from otel_agentic.store.table import Key, Selection
+    from otel_agentic.windows.columns import Claims, IntArray, Results
 
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]
 
@@ -119,13 +121,12 @@ def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
     by = request.by or ()
     # Otherwise a conversation may be in no group, and those in groups must be known one by one.
     is_complete = request.compare is None and not is_tagged(by) and "tool" not in by
-    kinds = request.kinds(engine) if is_complete else None
-    groups = request.groups(engine, kinds=kinds)
+    with request.counted(engine) if is_complete else nullcontext() as table:
+        groups = request.groups(engine, table)
+        history = _history(engine, request, groups, panels, table)
+        period = None if table is None else table.period
     keys: AbstractSet[Key] | None = None
-    if kinds is not None:
-        with engine.store.read() as con:
-            period = period_of(con, kinds.selection)
-    else:
+    if table is None:
         keys = {(row.environment, row.conversation_id) for members in groups.values() for row in members}
         ended = [row.ended_ns for members in groups.values() for row in members]
         period = (min(ended), max(ended)) if ended else None
@@ -139,7 +140,7 @@ def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
         first_ns=None if period is None else period[0],
         last_ns=None if period is None else period[1],
         curves=_curves(engine, request, groups, panels),
-        history=_history(engine, request, None if kinds is not None else groups, panels),
+        history=history,
         tools=ToolRows(rows=[ToolHealth(**row) for row in tools[:_TOOLS]], left_out=len(tools[_TOOLS:])),
         failing=FailingRows(
             rows=from_json(list[FailingTool], to_json_value(failing[:_FAILING])), left_out=len(failing[_FAILING:])
@@ -264,44 +265,49 @@ def _curves(engine: Engine, request: ReportRequest, groups: Groups, panels: int)
     return Curves(rows=rows, left_out=len(evaluated) - len(largest), asked=list(stats.k))
 
 
-def _history(engine: Engine, request: ReportRequest, groups: Groups | None, panels: int) -> History | None:
+def _history(
+    engine: Engine, request: ReportRequest, groups: Groups, panels: int, table: KindTable | None
+) -> History | None:
     """Return the stored windows if they form a line or their width is requested, else windows computed for this report.
 
-    `groups` are the conversations of the report, None if they were not read one by one.
+    `groups` are the conversations of the report; `table` contains them by kind, None if each was read.
     """
     stored = _stored_history(engine, request, panels) if engine.store.evaluation == DEFAULT else None
     if stored is not None and (stored.window == request.window or any(len(row.end_ns) > 1 for row in stored.rows)):
         return stored
-    return _computed_history(engine, request, request.groups(engine) if groups is None else groups, panels) or stored
+    times = {} if table is None else table.times()
+    return _computed_history(engine, request, groups, panels, times) or stored
 
 
-def _computed_history(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> History | None:
-    """Return windows of the conversations of a report, by subject like stored ones; None if their time is too short."""
+def _computed_history(
+    engine: Engine, request: ReportRequest, groups: Groups, panels: int, times: Mapping[int, IntArray]
+) -> History | None:
+    """Return windows of the conversations of a report, by subject like stored ones; None if their time is too short.
+
+    `times` are the ends of the conversations of each kind. Each subject is counted on its own, which bounds the memory.
+    """
     scored = {(row.environment, row.conversation_id): row for members in groups.values() for row in members}
     subjects = group_by_subject(scored.values())
-    largest = dict(sorted(subjects.items(), key=lambda item: -len(item[1]))[:panels])
-    members = [row for rows in largest.values() for row in rows]
-    ended = [row.ended_ns for row in members]
-    span_ns = max(ended, default=0) - min(ended, default=0)
+    largest = dict(sorted(subjects.items(), key=lambda item: -sum(row.count for row in item[1]))[:panels])
+    ended = {key: _ended(rows, times) for key, rows in largest.items()}
+    first_ns, last_ns = (
+        min((first for first, _ in ended.values()), default=0),
+        max((last for _, last in ended.values()), default=0),
+    )
+    span_ns = last_ns - first_ns
     if span_ns < _MIN_SPAN_NS:
         return None
     width = next((name for name in _WIDTHS if span_ns <= _MAX_WIDTHS * parse_width(name)), _WIDTHS[-1])
-    ends = window_ends(min(ended), max(ended), max(parse_width(width) // _STEPS_PER_WIDTH, span_ns // _MAX_POINTS))
+    ends = window_ends(first_ns, last_ns, max(parse_width(width) // _STEPS_PER_WIDTH, span_ns // _MAX_POINTS))
     stats = request.stats(engine)
     k = _USUAL_K if _USUAL_K in stats.k else max(stats.k)
     estimator = engine.estimators(headline_estimator(stats))[0]
-    points = roll(
-        results_of(members),
-        [width],
-        ends,
-        estimators=[estimator],
-        settings=stats,
-        k=[k],
-        claims=_claims(largest, ends, estimator, stats),
-    ).points()
-    series: dict[GroupKey, list[WindowPoint]] = defaultdict(list)
-    for point in points:
-        series[point.summary.key].append(point)
+    series: dict[GroupKey, list[WindowPoint]] = {}
+    for key, rows in largest.items():
+        results = results_of(rows, times=times)
+        claims = _claims(results, ends, estimator, stats)
+        table = roll(results, [width], ends, estimators=[estimator], settings=stats, k=[k], claims=claims)
+        series[key] = table.points()
     return History(
         window=width,
         width_ns=parse_width(width),
@@ -314,25 +320,20 @@ def _computed_history(engine: Engine, request: ReportRequest, groups: Groups, pa
     )
 
 
-def _claims(
-    subjects: Groups, ends: Sequence[int], estimator: Estimator, stats: StatsSettings
-) -> dict[tuple[GroupKey, int], Tier]:
-    """Return the tier that the conversations of each subject up to each end support."""
-    keys = [(key, end) for key in subjects for end in ends]
-    attempts = [counted for members in subjects.values() for counted in _attempts_until(members, ends)]
-    claims = claim_tiers(GroupedAttempts.of(attempts), stats, needed=False, estimator=estimator)
-    return {key: claim.tier for key, claim in zip(keys, claims, strict=True)}
+def _ended(rows: Sequence[ScoredConversation], times: Mapping[int, IntArray]) -> tuple[int, int]:
+    """Return the ends of the first and the last conversation, ns."""
+    first_ns = min(row.ended_ns for row in rows)
+    last_ns = max(row.ended_ns if row.kind is None else int(times[row.kind][-1]) for row in rows)
+    return first_ns, last_ns
 
 
-def _attempts_until(members: Iterable[ScoredConversation], ends: Sequence[int]) -> Iterator[Attempts]:
-    """Yield the evaluated conversations up to each end as attempts of their cases, without sampling weights."""
-    counts: Counter[tuple[CaseKey, bool]] = Counter()
-    remaining = deque(sorted((row for row in members if row.outcome != "not_evaluated"), key=lambda row: row.ended_ns))
-    for end in ends:
-        while remaining and remaining[0].ended_ns <= end:
-            row = remaining.popleft()
-            counts.update({(case, row.outcome == "pass"): number for case, number in row.cases()})
-        yield Attempts.of((case, passed, 1.0, number) for (case, passed), number in counts.items())
+def _claims(results: Results, ends: Sequence[int], estimator: Estimator, stats: StatsSettings) -> Claims:
+    """Return the tier that the conversations of a subject up to each end support, without sampling weights."""
+    since_first = Window(name="all", width_ns=ends[-1])
+    tallies = tally(Ordered.of(results), [since_first], ends)
+    claims = claim_tiers(replace(tallies.attempts, weights=None), stats, needed=False, estimator=estimator)
+    points = zip(tallies.group.tolist(), tallies.end_ns.tolist(), tallies.content.tolist(), strict=True)
+    return {(tallies.groups[group], end): claims[content].tier for group, end, content in points}
 
 
 def _computed_row(key: GroupKey, points: Sequence[WindowPoint], estimator: str, k: int) -> HistoryRow:

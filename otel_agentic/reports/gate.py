@@ -115,7 +115,7 @@ class Rates:
         )
 
     def _coverage(self, limit: float) -> GateRow:
-        n, total = self.attempts.n, len(self.group.members)
+        n, total = self.attempts.n, self.group.size
         missing = f"{total - n:,} of {counted(total, 'conversation')} not evaluated: {self._reasons()}"
         return self._row(
             "coverage",
@@ -217,12 +217,10 @@ class Rates:
         return conversations if cases == self.attempts.n else f"{conversations} of {counted(cases, 'case')}"
 
     def _none_evaluated(self) -> str:
-        return f"none of {counted(len(self.group.members), 'conversation')} was evaluated: {self._reasons()}"
+        return f"none of {counted(self.group.size, 'conversation')} was evaluated: {self._reasons()}"
 
     def _reasons(self) -> str:
-        missing = (member for member in self.group.members if member.outcome == "not_evaluated")
-        reasons = Counter(member.reason or "no_data" for member in missing)
-        return ", ".join(f"{count:,} x {reason}" for reason, count in reasons.most_common())
+        return ", ".join(f"{count:,} x {reason}" for reason, count in self.group.not_evaluated.most_common())
 
     def _undefined(self, estimator: str, k: int) -> str:
         if estimator == "per_case":
@@ -370,14 +368,14 @@ def _score_range(metric: MetricSummary, group: Group, *, holds: bool) -> str:
     )
     missing = _missing(summary)
     text += f"; not scored: {missing}" if missing else ""
-    not_computed = 0 if metric.looked_at is None else len(group.members) - metric.looked_at
+    not_computed = 0 if metric.looked_at is None else group.size - metric.looked_at
     return f"{text}; not computed for {counted(not_computed, 'conversation')}" if not_computed > 0 else text
 
 
 def _why_missing(metric: Metric, group: Group, known: MetricSummary | None) -> str:
     summary = None if known is None else known.summary
     if summary is None or (not summary.n and not summary.not_evaluated):
-        conversations = counted(len(group.members), "conversation")
+        conversations = counted(group.size, "conversation")
         return f"{_short(metric)} was not computed for {conversations}; run `otel-agentic evaluate --metrics {_short(metric)}`"
     if summary.n:
         return f"{_short(metric)} has labels, not values; --fail-on-severity checks these"
@@ -394,11 +392,11 @@ def _missing(summary: results.MetricSummary) -> str:
 
 
 def _not_scored(group: Group) -> str:
-    return f"none of {counted(len(group.members), 'conversation')} was evaluated, so no failure could be detected"
+    return f"none of {counted(group.size, 'conversation')} was evaluated, so no failure could be detected"
 
 
 def _no_failures(group: Group, checked: int) -> str:
-    not_evaluated = len(group.members) - checked
+    not_evaluated = group.size - checked
     text = f"none in {counted(checked, 'conversation')}"
     return f"{text}; {not_evaluated:,} more not evaluated" if not_evaluated > 0 else text
 
@@ -433,8 +431,13 @@ class Gate:
         selection: GateSelection,
         estimator: str | None,
         baseline: Baseline | None,
+        *,
+        measures: bool = False,
     ) -> Gate:
         """Return the gate after a check of the names in its conditions.
+
+        With `measures`, its result may contain the current rates and metrics. These, a baseline and a narrower selection
+        need single conversations; otherwise, equal ones are counted.
 
         Raises:
             UsageError: a metric, a window, a criterion or a condition is unknown, or the baseline is by other criteria.
@@ -453,7 +456,7 @@ class Gate:
             engine=engine,
             conditions=conditions,
             selection=selection,
-            groups=selection.groups(engine),
+            groups=selection.groups(engine, by_kind=not (measures or baseline is not None or selection.narrows)),
             estimator=estimator,
             baseline=baseline,
             evaluators=all_evaluators(engine.settings.evaluators),
@@ -609,7 +612,7 @@ class Gate:
             criterion=self.selection.criterion,
             passed=not any(row.stops for row in rows),
             agents=[group.agent for group in self.groups],
-            conversations=sum(len(group.members) for group in self.groups),
+            conversations=sum(group.size for group in self.groups),
             evaluated=sum(group.evaluated for group in self.groups),
             level=self.engine.settings.stats.level,
             bound=self.conditions.bound,
@@ -641,8 +644,7 @@ class Gate:
     @property
     def reasons(self) -> dict[str, int]:
         """The reasons why conversations were not evaluated, with counts."""
-        missing = (member for group in self.groups for member in group.members if member.outcome == "not_evaluated")
-        return dict(sorted(Counter(member.reason or "no_data" for member in missing).items()))
+        return dict(sorted(sum((group.not_evaluated for group in self.groups), Counter[str]()).items()))
 
     def notes(self) -> Iterator[str]:
         """Yield notes on the conversations and on the comparison with the baseline."""

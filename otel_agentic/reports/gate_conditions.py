@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -11,11 +12,11 @@ from pydantic import ValidationError
 
 from otel_agentic.config import GateSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.reports.criteria import outcomes_by
+from otel_agentic.reports.criteria import outcomes_by, scores_read_by
 from otel_agentic.reports.report import tier_bases, within
 from otel_agentic.reports.suites import require_suite
 from otel_agentic.scoring.criteria import CORRECT
-from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.queries.conversations import Kinds, KindTable, scored_conversations
 from otel_agentic.store.table import Selection
 from otel_agentic.windows import ClaimBasis, GroupKey, ScoredConversation, group_by, parse_window
 
@@ -209,15 +210,29 @@ SLACK: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The selected conversations of one agent, sorted by end; the agent is None if it is unknown."""
+    """The selected conversations of one agent, sorted by end, one row each or one for each kind; None: an unknown agent."""
 
     agent: str | None
     members: Sequence[ScoredConversation]
 
     @property
+    def size(self) -> int:
+        """The number of conversations."""
+        return sum(member.count for member in self.members)
+
+    @property
     def evaluated(self) -> int:
         """The number of evaluated conversations."""
-        return sum(member.outcome != "not_evaluated" for member in self.members)
+        return self.size - sum(self.not_evaluated.values())
+
+    @property
+    def not_evaluated(self) -> Counter[str]:
+        """The reasons why conversations were not evaluated, with counts."""
+        reasons: Counter[str] = Counter()
+        for member in self.members:
+            if member.outcome == "not_evaluated":
+                reasons[member.reason or "no_data"] += member.count
+        return reasons
 
     @property
     def keys(self) -> frozenset[tuple[str, str]]:
@@ -248,23 +263,32 @@ class GateSelection(Selection):
         """Return the basis of an agent's tier: all conversations of its newest version."""
         since_start = replace(self, since_ns=None, window=None)
         key = GroupKey(agent=agent, agent_version=self.agent_version, environment=self.environment, tag=self.suite)
-        members = [member for group in since_start.groups(engine) if group.agent == agent for member in group.members]
+        groups = since_start.groups(engine, by_kind=True)
+        members = [member for group in groups if group.agent == agent for member in group.members]
         return tier_bases(engine, {key: members}, since_start)[key]
 
-    def groups(self, engine: Engine) -> list[Group]:
+    def groups(self, engine: Engine, *, by_kind: bool = False) -> list[Group]:
         """Return the conversations of each agent, sorted by name.
+
+        Args:
+            engine: the opened store.
+            by_kind: counts are enough, so that no single conversation need be read.
 
         Raises:
             UsageError: the window or the criterion is invalid.
             BadInputError: no case has the tag.
         """
+        window = None if self.window is None else parse_window(self.window)
         with engine.store.read() as con:
             if self.suite is not None:
                 require_suite(con, self.suite)
-            scored = scored_conversations(con, self)
+            if by_kind and window is None:
+                names, from_ns = scores_read_by(engine, [self.criterion]), engine.settings.slo.since_ns
+                scored = KindTable(con, Kinds(selection=self, from_ns=from_ns, names=names)).conversations
+            else:
+                scored = scored_conversations(con, self)
         selected = [conversation for conversation in scored if self.suite is None or self.suite in conversation.tags]
         members = outcomes_by(engine, selected, self.criterion)
-        window = None if self.window is None else parse_window(self.window)
         if window is not None and window.width_ns is not None:
             members = within(engine, members, window.width_ns, self.until_ns)
         start = None if window is None or window.newest is None else -window.newest

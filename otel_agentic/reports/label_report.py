@@ -20,7 +20,7 @@ from otel_agentic.store.queries.scores import effort_by_kind, numbers_by_convers
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.stats.model import Estimate
-    from otel_agentic.store.queries.conversations import Kinds
+    from otel_agentic.store.queries.conversations import KindTable
     from otel_agentic.store.queries.scores import NumberName
     from otel_agentic.store.table import Key, Selection
     from otel_agentic.windows import ScoredConversation
@@ -75,10 +75,9 @@ class TrafficNumbers:
     efforts: Mapping[int, Mapping[str, tuple[float, int]]] = field(default_factory=dict)
 
     @classmethod
-    def by_kind(cls, engine: Engine, kinds: Kinds) -> TrafficNumbers:
+    def by_kind(cls, engine: Engine, table: KindTable) -> TrafficNumbers:
         """Read the cost and duration of unlabelled conversations, counted by kind, from the store."""
-        with engine.store.read() as con:
-            efforts = effort_by_kind(con, kinds, _COST)
+        efforts = effort_by_kind(table, _COST)
         level = engine.settings.stats.level
         return cls(verdicts={}, numbers={}, predictors=frozenset(), level=level, efforts=efforts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,7 +125,7 @@ def summaries_of(
     rules = FailureRules(metrics_by_name(installed).values(), engine.settings.evaluators)
     group_evaluators = _group_evaluators(engine, names)
     count = len(groups.groups) if isinstance(groups, KindGroups) else len(groups)
-    with engine.store.read() as con:
+    with nullcontext(groups.table.con) if isinstance(groups, KindGroups) else engine.store.read() as con:
         select_members(con, groups)
         totals = metric_totals(con, names, rules.thresholds)
         counted = [evaluator for evaluator in group_evaluators if type(evaluator) is Totals]

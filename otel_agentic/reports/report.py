@@ -6,7 +6,8 @@ A comparison shows two groups: `report --compare version=1.0.0,1.1.0`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
@@ -41,12 +42,7 @@ from otel_agentic.stats.compare import Difference, compare
 from otel_agentic.store.annotations import has_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.criteria import scored_otherwise
-from otel_agentic.store.queries.conversations import (
-    Kinds,
-    conversation_kinds,
-    newest_trusted_end,
-    scored_conversations,
-)
+from otel_agentic.store.queries.conversations import Kinds, KindTable, newest_trusted_end, scored_conversations
 from otel_agentic.store.queries.scores import KindGroups
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text
@@ -137,22 +133,22 @@ class ReportRequest(Selection):
         changes = {"k": validate_k(stats.k if self.k is None else self.k), "estimator": self.estimator}
         return stats.model_copy(update={name: value for name, value in changes.items() if value is not None})
 
-    def groups(self, engine: Engine, *, kinds: Kinds | None = None) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
+    def groups(self, engine: Engine, table: KindTable | None = None) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
         """Return the conversations of each group, sorted by end.
 
         Args:
             engine: the opened store.
-            kinds: how to count conversations by kind, where `counts_by_kind` allows it; None reads each conversation.
+            table: the conversations of this request by kind, see `counted`; None reads each conversation.
 
         Raises:
             UsageError: a group or a comparison is invalid, or one side of a comparison has no conversations.
         """
         parsed = None if self.window is None else parse_window(self.window)
-        selection = self.within_window(engine)
-        with engine.store.read() as con:
-            if kinds is not None:
-                scored = conversation_kinds(con, replace(kinds, selection=selection))
-            else:
+        if table is not None:
+            scored = table.conversations
+        else:
+            selection = self.within_window(engine)
+            with engine.store.read() as con:
                 scored = scored_conversations(con, selection, self.slices)
         scored = outcomes_by(engine, scored, self.criteria[0])
         by, compared = ("agent", *(self.by or ())), self.compared
@@ -192,6 +188,20 @@ class ReportRequest(Selection):
             names=names,
             slices=self.slices,
         )
+
+    @contextmanager
+    def counted(self, engine: Engine) -> Iterator[KindTable | None]:
+        """Provide the conversations by kind, or None if each must be read.
+
+        Raises:
+            UsageError: a criterion is malformed, or its metric is unknown.
+        """
+        kinds = self.kinds(engine)
+        if kinds is None:
+            yield None
+            return
+        with engine.store.read() as con:
+            yield KindTable(con, kinds)
 
     def within_window(self, engine: Engine) -> Selection:
         """Return the selection of the conversations of a window in time; see `within`."""
@@ -503,18 +513,18 @@ def _metrics(
     engine: Engine,
     groups: Mapping[GroupKey, Sequence[ScoredConversation]],
     names: Sequence[str] | None,
-    kinds: Kinds | None,
+    table: KindTable | None,
 ) -> dict[GroupKey, list[MetricSummary] | None]:
     """Return the metric summaries of each group of conversations, or None if no metrics are requested.
 
-    `kinds` is how the conversations were counted by kind, None if each was read.
+    `table` contains the conversations by kind, None if each was read.
     """
     if names is not None and not names:
         return dict.fromkeys(groups)
     members: MemberGroups = [_keys(group) for group in groups.values()]
-    if kinds is not None:
+    if table is not None:
         by_kind = [{member.kind for member in group if member.kind is not None} for group in groups.values()]
-        members = KindGroups(groups=by_kind, kinds=kinds)
+        members = KindGroups(groups=by_kind, table=table)
     by_group = summaries_of(engine, members, names=names)
     return {key: [item.summary for item in metrics] for key, metrics in zip(groups, by_group, strict=True)}
 
@@ -546,15 +556,15 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     """
     stats = request.stats(engine)
     names = None if metrics is None else list(resolved(metrics, engine.runner.installed))
-    criteria = request.criteria
-    kinds, compared = request.kinds(engine), request.compared
-    rates = {name: _summaries(engine, replace(request, criterion=name), stats, kinds) for name in criteria}
-    groups, summaries = rates[criteria[0]]
-    keys = None if kinds is None else chain.from_iterable(map(_keys, groups.values()))
+    criteria, compared = request.criteria, request.compared
+    with request.counted(engine) as table:
+        rates = {name: _summaries(engine, replace(request, criterion=name), stats, table) for name in criteria}
+        groups, summaries = rates[criteria[0]]
+        traffic = TrafficNumbers.of(engine, request) if table is None else TrafficNumbers.by_kind(engine, table)
+        measured = _metrics(engine, groups, names, table)
+        keys = None if table is None else chain.from_iterable(map(_keys, groups.values()))
     judges = JudgeReport.of(engine, request, keys)
-    traffic = TrafficNumbers.of(engine, request) if kinds is None else TrafficNumbers.by_kind(engine, kinds)
     requested = [plugin.name for plugin in engine.estimators(request.estimator)]
-    measured = _metrics(engine, groups, names, kinds)
     failed = engine.rebuilder.not_rebuilt
     traces = sum(isinstance(item, str) for item in failed)
     with engine.store.read() as con:
@@ -612,15 +622,18 @@ def _distinct(groups: Mapping[GroupKey, Sequence[ScoredConversation]]) -> list[S
 
 
 def _summaries(
-    engine: Engine, request: ReportRequest, stats: StatsSettings, kinds: Kinds | None
+    engine: Engine, request: ReportRequest, stats: StatsSettings, table: KindTable | None
 ) -> tuple[Mapping[GroupKey, Sequence[ScoredConversation]], list[GroupSummary]]:
     """Return the conversations of each group, and the summary of each."""
-    groups = request.groups(engine, kinds=kinds)
+    groups = request.groups(engine, table)
     displayed = shown_estimators(stats)
     names = [*(plugin.name for plugin in engine.estimators(request.estimator)), *displayed, HierarchicalEstimator.name]
     estimators = [engine.estimators(name)[0] for name in dict.fromkeys(names)]
     since_start = replace(request, since_ns=None, window=None)
-    all_groups = groups if since_start == request else since_start.groups(engine, kinds=kinds)
+    all_groups = groups
+    if since_start != request:
+        with since_start.counted(engine) as all_kinds:
+            all_groups = since_start.groups(engine, all_kinds)
     basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
     if request.criteria[0] != CORRECT:
         basis = {key: replace(value, withheld=_NO_TIER) for key, value in basis.items()}

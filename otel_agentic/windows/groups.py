@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import isnan
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from otel_agentic.windows.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import numpy.typing as npt
+
     from otel_agentic.config import StatsSettings
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from otel_agentic.stats.model import Estimates, Estimator
     from otel_agentic.stats.tiers import TierClaim
     from otel_agentic.truth.model import Case
+    from otel_agentic.windows.columns import IntArray
 
 
 def scored_conversation(conversation: Conversation, case: Case | None, score: ConversationScore) -> ScoredConversation:
@@ -312,12 +315,15 @@ def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, Di
 OUTCOME_CODES: Final[dict[Outcome, int]] = {"pass": 1, "fail": 0, "not_evaluated": -1}
 
 
-def results_of(scored: Iterable[ScoredConversation], tags: Sequence[str] = ()) -> Results:
+def results_of(
+    scored: Iterable[ScoredConversation], tags: Sequence[str] = (), times: Mapping[int, IntArray] | None = None
+) -> Results:
     """Return the columns of scored conversations, in event order, groups sorted by key.
 
     Args:
         scored: the conversations, in any order, each once.
         tags: case tags (names or globs) that form separate groups in addition to the total.
+        times: when each conversation of a kind ended, ns, by kind; a row of several conversations is repeated at these.
     """
     ordered = sorted(scored, key=lambda row: (row.ended_ns, row.environment, row.conversation_id))
     rows = [(key, row) for row in ordered for key in _keys_with_tags(row, tags)]
@@ -327,20 +333,28 @@ def results_of(scored: Iterable[ScoredConversation], tags: Sequence[str] = ()) -
     group_codes = {key: code for code, key in enumerate(groups)}
     case_codes = {key: code for code, key in enumerate(cases)}
     reason_codes = {reason: code for code, reason in enumerate(reasons)}
+    ended = [np.array([row.ended_ns]) if times is None or row.kind is None else times[row.kind] for _, row in rows]
+    repeats = [len(row_times) for row_times in ended]
+    order = np.argsort(np.concatenate([*ended, np.empty(0, dtype=np.int64)]), kind="stable")
+    conversation = np.repeat(np.arange(len(rows)), repeats)[order]
+
+    def column(values: Iterable[float], dtype: type) -> npt.NDArray[Any]:
+        return np.array(list(values), dtype=dtype)[conversation]
+
     return Results(
         groups=groups,
-        group=np.array([group_codes[key] for key, _ in rows], dtype=np.int64),
-        case=np.array([-1 if row.case_id is None else case_codes[row.case_key] for _, row in rows], dtype=np.int64),
-        ended_ns=np.array([row.ended_ns for _, row in rows], dtype=np.int64),
-        outcome=np.array([OUTCOME_CODES[row.outcome] for _, row in rows], dtype=np.int64),
+        group=column((group_codes[key] for key, _ in rows), np.int64),
+        case=column((-1 if row.case_id is None else case_codes[row.case_key] for _, row in rows), np.int64),
+        ended_ns=np.concatenate([*ended, np.empty(0, dtype=np.int64)])[order],
+        outcome=column((OUTCOME_CODES[row.outcome] for _, row in rows), np.int64),
         reasons=reasons,
-        reason=np.array(
-            [reason_codes[_reason(row)] if row.outcome == "not_evaluated" else -1 for _, row in rows], dtype=np.int64
+        reason=column(
+            (reason_codes[_reason(row)] if row.outcome == "not_evaluated" else -1 for _, row in rows), np.int64
         ),
         dimensions=np.array(
             [[row.dimensions.get(name, np.nan) for name in DIMENSIONS] for _, row in rows], dtype=np.float64
-        ).reshape(-1, len(DIMENSIONS)),
-        weight=np.array([row.weight for _, row in rows], dtype=np.float64),
+        ).reshape(-1, len(DIMENSIONS))[conversation],
+        weight=column((row.weight for _, row in rows), np.float64),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +11,9 @@ import pytest
 from otel_agentic.commands import Commands
 from otel_agentic.evaluators.operations import Totals
 from otel_agentic.reports import metric_summary
+from otel_agentic.reports.gate_conditions import GateSelection
 from otel_agentic.reports.report import ReportRequest
+from otel_agentic.store.queries.conversations import Kinds, KindTable
 from otel_agentic.store.queries.scores import conversations_of, members_of, select_members
 from otel_agentic.store.table import Selection
 from otel_agentic.testing import NOON_NS, AgentRunScript, speak_genai
@@ -119,3 +121,32 @@ def test_totals_in_sql_are_those_of_the_evaluator(engine: Engine) -> None:
         list(leaves(list(map(asdict, scores)))) for scores in matches
     ]
     assert {"no_data", None} == {score.reason for scores in matches for score in scores}
+
+
+@pytest.mark.parametrize("conditions", [{"min_success": 0.5}, {"min_coverage": 0.9, "tiers": ["ready"]}])
+def test_a_gate_that_counts_by_kind_equals_one_that_reads_each_conversation(
+    engine: Engine, conditions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = fill(engine)
+    by_kind = commands.gate(conditions=conditions)
+
+    read_each = GateSelection.groups
+    monkeypatch.setattr(GateSelection, "groups", lambda self, engine, **_: read_each(self, engine))
+
+    assert commands.gate(conditions=conditions) == by_kind
+
+
+@pytest.mark.parametrize("part_size", [1, 5, 12])
+def test_conversations_read_in_parts_are_those_read_at_once(engine: Engine, part_size: int) -> None:
+    fill(engine)
+    kinds = Kinds(selection=Selection())
+    with engine.store.read() as con:
+        at_once = KindTable(con, kinds)
+        expected = at_once.conversations, at_once.period
+    with engine.store.read() as con:
+        in_parts = KindTable(con, replace(kinds, part_size=part_size))
+
+        assert expected == (in_parts.conversations, in_parts.period)
+        assert {row.kind: row.count for row in in_parts.conversations} == {
+            kind: len(times) for kind, times in in_parts.times().items()
+        }

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
 
 from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
@@ -436,24 +439,35 @@ def _all(con: DuckDBPyConnection, sql: str, selection: Selection) -> list[tuple[
     return con.execute(sql, bounds(selection)).fetchall()
 
 
-#: The means of the tool dimensions of each score, and the names of the tools in its expectations and faults.
-_TOOLS_OF_SCORES: Final = """
-tools AS (
+#: Of each score, the means of the tool dimensions and whether an answer was judged; the names of the tools in the expectations
+#: of each case, and in the faults of each score. `{part}` selects conversations.
+_PARTS_OF_SCORES: Final = """
+parts AS (
     SELECT
         evaluation_id, environment, conversation_id, revision,
         avg(selection) AS selection, avg(parameters) AS parameters, avg(sequence) AS sequence,
-        avg(utilization) AS utilization
-    FROM tool_scores
+        avg(utilization) AS utilization, bool_or(is_judged) AS has_judged_answer
+    FROM (
+        SELECT
+            evaluation_id, environment, conversation_id, revision, selection, parameters, sequence, utilization,
+            NULL AS is_judged
+        FROM tool_scores
+        WHERE {part}
+        UNION ALL
+        SELECT
+            evaluation_id, environment, conversation_id, revision, NULL, NULL, NULL, NULL, answer_score IS NOT NULL
+        FROM turn_scores
+        WHERE {part}
+    )
     GROUP BY ALL
 ), expected AS (
-    SELECT m.evaluation_id, m.environment, m.conversation_id, m.revision, e.tool_name
-    FROM matches m
-    JOIN expected_calls e ON e.dataset = m.dataset AND e.case_id = m.case_id AND e.version = m.case_version
-    UNION
-    SELECT evaluation_id, environment, conversation_id, revision, tool_name FROM tool_faults
-), named AS (
-    SELECT evaluation_id, environment, conversation_id, revision, list(tool_name ORDER BY tool_name) AS tools
-    FROM expected
+    SELECT dataset, case_id, version, list(DISTINCT tool_name ORDER BY tool_name) AS tools
+    FROM expected_calls
+    GROUP BY ALL
+), faulty AS (
+    SELECT evaluation_id, environment, conversation_id, revision, list(DISTINCT tool_name ORDER BY tool_name) AS tools
+    FROM tool_faults
+    WHERE {part}
     GROUP BY ALL
 )
 """
@@ -469,32 +483,35 @@ _CONTENT: Final[dict[str, str]] = {
     "outcome": "coalesce(s.outcome, 'not_evaluated')",
     "reason": "coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END)",
     **{name: f"t.{name}" for name in DIMENSIONS},
-    "tools": "coalesce(n.tools, [])",
+    "tools": "CASE WHEN f.tools IS NULL THEN coalesce(e.tools, []) "
+    "ELSE list_sort(list_distinct(list_concat(e.tools, f.tools))) END",
     "weight": "1.0 / coalesce(s.sample_ratio, 1.0)",
     "clock_ahead": "c.window_time < c.ended_at",
     "known_failure": "s.known_failure",
     "pass_probability": "s.pass_probability",
 }
-#: Every closed conversation with its newest score; one without a score is not evaluated, with reason `not_scored`.
-_CLOSED: Final = f"""
-FROM conversations c
+#: Conversations with their newest scores; one without a score is not evaluated, with reason `not_scored`.
+_SCORED: Final = f"""
+FROM {{conversations}} c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
     AND s.{IN_EVALUATION} AND NOT s.superseded
 LEFT JOIN cases k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.current
-LEFT JOIN tools t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+LEFT JOIN parts t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
     AND t.conversation_id = s.conversation_id AND t.revision = s.revision
-LEFT JOIN named n ON n.evaluation_id = s.evaluation_id AND n.environment = s.environment
-    AND n.conversation_id = s.conversation_id AND n.revision = s.revision
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL
-    AND {BOUNDS}
+LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = s.environment
+    AND m.conversation_id = s.conversation_id AND m.revision = s.revision
+LEFT JOIN expected e ON e.dataset = m.dataset AND e.case_id = m.case_id AND e.version = m.case_version
+LEFT JOIN faulty f ON f.evaluation_id = s.evaluation_id AND f.environment = s.environment
+    AND f.conversation_id = s.conversation_id AND f.revision = s.revision
 """
 _SCORED_CONVERSATIONS: Final = f"""
-WITH {_TOOLS_OF_SCORES}
+WITH {_PARTS_OF_SCORES.format(part="true")}
 SELECT
     c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
     {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
-{_CLOSED}
+{_SCORED.format(conversations="conversations")}
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
 """
 #: The end of the newest closed conversation whose sender's clock was right, or else of the newest.
@@ -503,57 +520,67 @@ SELECT epoch_ns(coalesce(max(c.window_time) FILTER (c.window_time >= c.ended_at)
 FROM conversations c
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
-#: The time of the closed conversations of a selection.
-_PERIOD: Final = f"""
-SELECT epoch_ns(min(c.window_time)), epoch_ns(max(c.window_time))
+_PART: Final = "hash(conversation_id) % $parts = $part"
+#: The conversations of a part. In a table of their own, DuckDB knows how many they are: with conditions in the query that joins
+#: them, it assumes few, and keeps all joined columns of all of them in memory.
+_SELECTED: Final = f"""
+CREATE OR REPLACE TEMP TABLE selected AS
+SELECT
+    c.environment, c.conversation_id, c.revision, c.window_time, c.started_at, c.ended_at, c.agent, c.agent_version,
+    c.service, c.slices
 FROM conversations c
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND hash(c.conversation_id) % $parts = $part AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
-_KIND_JOINS: Final = """
-LEFT JOIN judged j ON j.evaluation_id = s.evaluation_id AND j.environment = s.environment
-    AND j.conversation_id = s.conversation_id AND j.revision = s.revision
-LEFT JOIN named_scores p ON p.environment = c.environment AND p.conversation_id = c.conversation_id
-    AND p.revision = c.revision
-WHERE
-"""
-#: The same with the kind of each conversation: a hash of its content, of the origin of its score, of its scores named
-#: `$names`, and of whether it ended before `$from`.
-KINDS: Final = f"""
-WITH {_TOOLS_OF_SCORES}, judged AS (
-    SELECT evaluation_id, environment, conversation_id, revision, bool_or(answer_score IS NOT NULL) AS has_judged_answer
-    FROM turn_scores
-    GROUP BY ALL
-), named_scores AS (
+#: Closed conversations with their kind: a hash of their content, of the origin of the score, of the scores named `$names`, and
+#: of whether the conversation ended before `$from`.
+_KINDS_OF_PART: Final = f"""
+WITH {_PARTS_OF_SCORES.format(part=_PART)}, named_scores AS (
     SELECT
         environment, conversation_id, revision,
         list(hash(name, value, label, reason, turn_index, position, tool_name, parameter) ORDER BY ALL) AS named_scores
     FROM scores
     WHERE name IN (SELECT unnest($names)) AND {IN_EVALUATION} AND NOT superseded
-        AND NOT (name = 'agentic.answer' AND target = 'turn')
+        AND NOT (name = 'agentic.answer' AND target = 'turn') AND {_PART}
     GROUP BY ALL
 )
 SELECT
-    *, (hash(
+    environment, conversation_id, revision, ended_ns, seconds, (hash(
         environment, {", ".join(_CONTENT)}, evaluation_id, partial, computed_outcome, has_judged_answer,
         named_scores, coalesce(ended_ns < $from, false)
     ) >> 1)::BIGINT AS kind
 FROM (
     SELECT
-        c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns, c.started_at, c.ended_at,
-        c.window_time, s.evaluation_id, s.partial, s.computed_outcome, j.has_judged_answer, p.named_scores,
+        c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
+        (epoch_ns(c.ended_at) - epoch_ns(c.started_at)) / 1e9 AS seconds,
+        s.evaluation_id, s.partial, s.computed_outcome, t.has_judged_answer, p.named_scores,
         {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
-    {_CLOSED.replace("WHERE", _KIND_JOINS)}
+    {_SCORED.format(conversations="selected")}
+    LEFT JOIN named_scores p ON p.environment = c.environment AND p.conversation_id = c.conversation_id
+        AND p.revision = c.revision
 )
 """  # noqa: S608 — the same
-_COUNTED_KINDS: Final = f"""
+#: One conversation of each kind, for all of them.
+_REPRESENTATIVES: Final = """
+CREATE OR REPLACE TEMP TABLE representatives AS
 SELECT
     kind, count(*) AS count, any_value(environment) AS environment, min(conversation_id) AS conversation_id,
-    arg_min(revision, conversation_id) AS revision, min(ended_ns) AS ended_ns,
-    {", ".join(f"any_value({name}) AS {name}" for name in _CONTENT)}
-FROM ({KINDS})
+    arg_min(revision, conversation_id) AS revision, min(ended_ns) AS first_ns
+FROM kinds
 GROUP BY kind
-ORDER BY ended_ns, environment, conversation_id
-"""  # noqa: S608 — the same
+"""
+_OF_REPRESENTATIVES: Final = "conversation_id IN (SELECT conversation_id FROM representatives)"
+_CONVERSATION_KINDS: Final = f"""
+WITH {_PARTS_OF_SCORES.format(part=_OF_REPRESENTATIVES)}
+SELECT
+    c.kind, c.count, c.environment, c.conversation_id, c.revision, c.first_ns AS ended_ns,
+    {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
+{_SCORED.format(conversations="(FROM representatives JOIN conversations USING (environment, conversation_id, revision))")}
+ORDER BY c.first_ns, c.environment, c.conversation_id
+"""
+_KIND_TIMES: Final = "SELECT kind, ended_ns FROM kinds ORDER BY kind, ended_ns"
+_SIZE: Final = "SELECT count(*) FROM conversations WHERE NOT superseded"
+#: Conversations whose content is joined at once, which limits the memory.
+_PART_SIZE: Final = 250_000
 
 
 def scored_conversations(
@@ -570,12 +597,6 @@ def newest_trusted_end(con: DuckDBPyConnection, selection: Selection) -> int | N
     return None if end_ns is None else int(end_ns)
 
 
-def period_of(con: DuckDBPyConnection, selection: Selection) -> tuple[int, int] | None:
-    """Return the ends of the first and the last closed conversation of a selection, ns; None without conversations."""
-    ((first_ns, last_ns),) = con.execute(_PERIOD, bounds(selection)).fetchall()
-    return None if first_ns is None else (int(first_ns), int(last_ns))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
     """A way to count closed conversations by kind: the conversations of a kind differ only in id and time.
@@ -585,22 +606,53 @@ class Kinds:
         from_ns: conversations that ended before this time are of other kinds than those that ended later.
         names: full names of metrics; conversations with different scores of them are of different kinds.
         slices: names of slices; conversations in different ones are of different kinds.
+        part_size: how many conversations are read at once.
     """
 
     selection: Selection
     from_ns: int | None = None
     names: tuple[str, ...] = ()
     slices: tuple[str, ...] = ()
+    part_size: int = _PART_SIZE
+
+
+class KindTable:
+    """The kind of each closed conversation, in the temporary table `kinds` of a connection.
+
+    Its columns are kind, environment, conversation_id, revision, ended_ns (the window time) and seconds.
+    """
+
+    def __init__(self, con: DuckDBPyConnection, kinds: Kinds) -> None:
+        """Read the kinds, part by part; the table exists until the connection is closed."""
+        self.con = con
+        ((size,),) = con.execute(_SIZE).fetchall()
+        self._slices = list(kinds.slices)
+        parts = max(1, -(-int(size) // kinds.part_size))
+        for part in range(parts):
+            of_part = {"parts": parts, "part": part}
+            con.execute(_SELECTED, {**bounds(kinds.selection), **of_part})
+            begin = "INSERT INTO kinds" if part else "CREATE OR REPLACE TEMP TABLE kinds AS"
+            content = {"from": kinds.from_ns, "names": list(kinds.names), "slices": list(kinds.slices)}
+            con.execute(f"{begin} {_KINDS_OF_PART}", {**content, **of_part})
+
+    @cached_property
+    def conversations(self) -> list[ScoredConversation]:
+        """The conversations with their newest scores, one for each kind, by end time."""
+        self.con.execute(_REPRESENTATIVES)
+        return [_scored(row) for row in rows(self.con, _CONVERSATION_KINDS, {"slices": self._slices})]
+
+    def times(self) -> dict[int, np.ndarray[Any, np.dtype[np.int64]]]:
+        """Return when each conversation of a kind ended, ns, ascending."""
+        columns = self.con.execute(_KIND_TIMES).fetchnumpy()
+        kind, ended_ns = np.asarray(columns["kind"]), np.asarray(columns["ended_ns"])
+        starts = np.flatnonzero(np.diff(kind, prepend=kind[:1] - 1))
+        return dict(zip(kind[starts].tolist(), np.split(ended_ns, starts[1:]), strict=True))
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of `KINDS`."""
-        return {**bounds(self.selection), "from": self.from_ns, "names": list(self.names), "slices": list(self.slices)}
-
-
-def conversation_kinds(con: DuckDBPyConnection, kinds: Kinds) -> list[ScoredConversation]:
-    """Return the closed conversations of a selection with their newest scores, one for each kind, by end time."""
-    return [_scored(row) for row in rows(con, _COUNTED_KINDS, kinds.parameters)]
+    def period(self) -> tuple[int, int] | None:
+        """The ends of the first and the last conversation, ns; None without conversations."""
+        ((first_ns, last_ns),) = self.con.execute("SELECT min(ended_ns), max(ended_ns) FROM kinds").fetchall()
+        return None if first_ns is None else (int(first_ns), int(last_ns))
 
 
 def _scored(row: Row) -> ScoredConversation:

@@ -14,7 +14,6 @@ from otel_agentic.evaluators.base import Member, MetricScore
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.queries.conversations import KINDS, Kinds
 from otel_agentic.store.score_rows import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
 from otel_agentic.store.table import (
     BOUNDS,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Threshold
+    from otel_agentic.store.queries.conversations import KindTable
     from otel_agentic.store.scores import Evaluation
 
 #: Rows of the core scores of the newest conversation revision; or, with `$current`, of the current score.
@@ -221,14 +221,18 @@ _MEMBERS: Final = """
 CREATE OR REPLACE TEMP TABLE members AS
 SELECT
     w.group_no, row_number() OVER (PARTITION BY w.group_no) - 1 AS number, c.environment, c.conversation_id, c.revision,
-    c.window_time
+    {window_time} AS window_time
 FROM requested w
 JOIN {conversations} c USING ({identity})
 """
 _MEMBERS_BY_KEY: Final = _MEMBERS.format(
-    conversations="(FROM conversations WHERE NOT superseded)", identity="environment, conversation_id"
+    conversations="(FROM conversations WHERE NOT superseded)",
+    identity="environment, conversation_id",
+    window_time="c.window_time",
 )
-_MEMBERS_BY_KIND: Final = _MEMBERS.format(conversations=f"({KINDS})", identity="kind")
+_MEMBERS_BY_KIND: Final = _MEMBERS.format(
+    conversations="kinds", identity="kind", window_time="make_timestamp_ns(c.ended_ns)"
+)
 _NO_MEMBERS: Final = """
 CREATE OR REPLACE TEMP TABLE members AS
 SELECT 0 AS group_no, 0 AS number, environment, conversation_id, revision, window_time FROM conversations LIMIT 0
@@ -344,11 +348,11 @@ class KindGroups:
 
     Attributes:
         groups: the kinds of each group.
-        kinds: how the kinds were counted.
+        table: the kinds of all conversations.
     """
 
     groups: Sequence[AbstractSet[int]]
-    kinds: Kinds
+    table: KindTable
 
 
 #: Conversations by group: their identities, or their kinds.
@@ -356,19 +360,22 @@ MemberGroups = Sequence[AbstractSet[Key]] | KindGroups
 
 
 def select_members(con: DuckDBPyConnection, groups: MemberGroups) -> None:
-    """Create the temporary table of the conversations of each group, which the other queries of this connection read."""
+    """Create the temporary table of the conversations of each group, which the other queries of this connection read.
+
+    Groups of kinds need the connection of their table.
+    """
     if isinstance(groups, KindGroups):
         pairs = [(number, kind) for number, kinds in enumerate(groups.groups) for kind in kinds]
         columns: dict[str, list[Any]] = {
             "group_no": [number for number, _ in pairs],
             "kind": [kind for _, kind in pairs],
         }
-        sql, parameters = _MEMBERS_BY_KIND, groups.kinds.parameters
+        sql = _MEMBERS_BY_KIND
     else:
         rows = [(number, *key) for number, keys in enumerate(groups) for key in keys]
         names = ("group_no", "environment", "conversation_id")
         columns = {name: [row[index] for row in rows] for index, name in enumerate(names)}
-        sql, parameters = _MEMBERS_BY_KEY, {}
+        sql = _MEMBERS_BY_KEY
     arrays = {
         name: np.array(values, dtype=np.int64 if name in {"group_no", "kind"} else object)
         for name, values in columns.items()
@@ -377,7 +384,7 @@ def select_members(con: DuckDBPyConnection, groups: MemberGroups) -> None:
         con.execute(_NO_MEMBERS)
         return
     with registered(con, "requested", arrays):
-        con.execute(sql, parameters)
+        con.execute(sql)
 
 
 def metric_totals(
@@ -608,15 +615,15 @@ WITH costs AS (
     WHERE name = $cost AND {IN_EVALUATION} AND NOT superseded AND value IS NOT NULL
     GROUP BY ALL
 )
-SELECT kind, fsum(usd), count(usd), fsum((epoch_ns(ended_at) - epoch_ns(started_at)) / 1e9), count(*)
-FROM ({KINDS}) LEFT JOIN costs USING (environment, conversation_id, revision)
+SELECT kind, fsum(usd), count(usd), fsum(seconds), count(*)
+FROM kinds LEFT JOIN costs USING (environment, conversation_id, revision)
 GROUP BY kind
 """  # noqa: S608 — a constant of our own
 
 
-def effort_by_kind(con: DuckDBPyConnection, kinds: Kinds, cost: str) -> dict[int, dict[str, tuple[float, int]]]:
+def effort_by_kind(table: KindTable, cost: str) -> dict[int, dict[str, tuple[float, int]]]:
     """Return the sum and the number of known costs (metric `cost`) and durations (`seconds`) of each kind."""
-    rows = con.execute(_EFFORT, {**kinds.parameters, "cost": cost}).fetchall()
+    rows = table.con.execute(_EFFORT, {"cost": cost}).fetchall()
     return {
         kind: {cost: (usd or 0.0, known), "seconds": (seconds or 0.0, count)}
         for kind, usd, known, seconds, count in rows
