@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 _CONVERSATION = "/conversation?id=lyon-family-1.1.0-3&environment=demo"
-_OTHERS = ["/review", "/cases", "/case?case_id=lyon-family", "/case?id=lyon-family-1.1.0-3", "/monitors"]
+_OTHERS = ["/review", "/cases", "/case?case_id=lyon-family", "/case?id=lyon-family-1.1.0-3", "/matches", "/monitors"]
 _PAGES = ["/", *(path for path in PAGES if path not in {"/conversation", "/span"}), _CONVERSATION, *_OTHERS]
 _WIDTHS = (1280, 390)
 _ITEMS = 20

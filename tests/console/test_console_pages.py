@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 #: The parameters that pages about one object need.
 _WITH_OBJECT = {"/conversation", "/span"}
 _CONVERSATION = "/conversation?id=lyon-family-1.1.0-3&environment=demo"
-_PAGES = ["/", *(path for path in PAGES if path not in _WITH_OBJECT), _CONVERSATION, "/review", "/sql?q=SELECT+42"]
+_PAGES = [
+    "/",
+    *(path for path in PAGES if path not in _WITH_OBJECT),
+    _CONVERSATION,
+    "/review",
+    "/matches",
+    "/sql?q=SELECT+42",
+]
 _TAG = re.compile(r"<[^>]+>")
 _MAX_PAGE = 80 * 1024
 
