@@ -61,10 +61,10 @@ def truth_choices(
         reason=match.reason,
         mapped_by=result.mapped_by,
         cases=[_choice(choice) for choice in result.cases[:limit]],
-        found=len(result.cases),
-        alike=[_alike(candidate) for candidate in result.alike[:limit]],
-        alike_total=len(result.alike),
-        mapped_at_once=min(len(result.alike), MAX_MAPPED - 1),
+        case_total=len(result.cases),
+        similar=[_similar(candidate) for candidate in result.similar[:limit]],
+        similar_total=len(result.similar),
+        mapped_at_once=min(len(result.similar), MAX_MAPPED - 1),
     )
 
 
@@ -76,7 +76,7 @@ def truth_map(
     annotator: Annotated[str, Field(min_length=1, max_length=100)],
     case: Name | None = None,
     conversation_environment: str | None = None,
-    alike: bool = False,
+    similar: bool = False,
     asks: str | None = None,
     selection: Selection,
 ) -> MappedConversations:
@@ -88,7 +88,7 @@ def truth_map(
         annotator: the person who chooses.
         case: the case.
         conversation_environment: its environment, if several have a conversation with this id.
-        alike: also map the conversations like it, which `truth_choices` returns; at most the 1,000 newest at once.
+        similar: also map the conversations like it, which `truth_choices` returns; at most the 1,000 newest at once.
         asks: see `truth_choices`.
         selection: see `truth_choices`.
 
@@ -97,7 +97,9 @@ def truth_map(
         UsageError: cases of several datasets have the name.
     """
     subject = _subject(conversation_id, conversation_environment, selection, asks)
-    result = map_to_case(context.engine, subject, case, annotator=annotator, alike=alike, on_scored=context.on_scored)
+    result = map_to_case(
+        context.engine, subject, case, annotator=annotator, similar=similar, on_scored=context.on_scored
+    )
     return MappedConversations(
         dataset=None if result.case is None else result.case.dataset,
         case_id=None if result.case is None else result.case.case_id,
@@ -126,7 +128,7 @@ def _choice(choice: Choice) -> CaseChoice:
     )
 
 
-def _alike(candidate: Candidate) -> SimilarConversation:
+def _similar(candidate: Candidate) -> SimilarConversation:
     return SimilarConversation(
         environment=candidate.environment,
         conversation_id=candidate.conversation_id,

@@ -50,7 +50,7 @@ _FIRST_KINDS: Final = ("ambiguous", "suggested", "warning")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRow:
-    """Conversations that begin alike, and the link to the form for them."""
+    """Conversations that begin with similar queries, and the link to the form for them."""
 
     cluster: QueryCluster
     conversation: str
@@ -79,7 +79,7 @@ class MatchTable:
 
 
 def matches(client: Client, request: PageRequest) -> Page:
-    """Return what users asked without a case, the largest clusters first, and the matches that a person should check."""
+    """Return the queries without a case, the largest clusters first, and the matches that a person should check."""
     only = request.text("only")
     here = request.url(recorded=None, cursor=None)
     clusters: list[QueryCluster] | None = None
@@ -89,11 +89,11 @@ def matches(client: Client, request: PageRequest) -> Page:
         )
     pages = {kind: _page(client, request, kind) for kind in _kinds(only)}
     tables = [_table(request, kind, page, here) for kind, page in pages.items() if page.total or only is not None]
-    shown = [_cluster_row(cluster, here) for cluster in (clusters or ())[:_MAX_CLUSTERS]]
+    visible = [_cluster_row(cluster, here) for cluster in (clusters or ())[:_MAX_CLUSTERS]]
     return Page(
         template="matches",
         values={
-            "clusters": None if clusters is None else shown,
+            "clusters": None if clusters is None else visible,
             "clusters_left_out": max(0, len(clusters or ()) - _MAX_CLUSTERS),
             "total": sum(cluster.size for cluster in clusters or ()),
             "tables": tables,
@@ -174,7 +174,7 @@ def match(client: Client, request: PageRequest) -> Page:
             "choices": choices,
             "conversation": links.conversation(*key),
             "create": page_url("/case", id=key[1], environment=key[0]),
-            "alike": [_alike_row(row, links) for row in choices.alike],
+            "similar": [_similar_row(row, links) for row in choices.similar],
             "back": _list(request).url(),
         },
         payload=choices,
@@ -182,7 +182,7 @@ def match(client: Client, request: PageRequest) -> Page:
     )
 
 
-def _alike_row(row: SimilarConversation, links: ConsoleLinks) -> tuple[SimilarConversation, str]:
+def _similar_row(row: SimilarConversation, links: ConsoleLinks) -> tuple[SimilarConversation, str]:
     return row, links.conversation(row.environment, row.conversation_id)
 
 
@@ -201,7 +201,7 @@ def map_conversations(client: Client, request: PageRequest) -> str:
         **_subject(request),
         case=None if action == "withdraw" else name,
         annotator=request.session.annotator,
-        alike=action == "alike",
+        similar=action == "similar",
     )
     after = rates(client, None) if result.changed else before
     message = f"{_message(result)} {effect(result.evaluated, result.changed, before, after)}"

@@ -62,13 +62,13 @@ class Choice:
 class Choices:
     """A conversation, its match by the current cases, the cases to choose from and the conversations like it.
 
-    `alike` are the other closed conversations of its cluster, the newest first.
+    `similar` are the other closed conversations of its cluster, the newest first.
     """
 
     conversation: MatchedConversation
     mapped_by: str | None
     cases: list[Choice]
-    alike: list[Candidate]
+    similar: list[Candidate]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +104,17 @@ def choices(engine: Engine, subject: Subject, *, text: str | None) -> Choices:
     ]
     with engine.store.read() as con:
         annotations = annotations_on(con, _target(key))
-        alike = _alike(con, key, item.match, subject)
+        similar = _similar(con, key, item.match, subject)
     return Choices(
         conversation=item,
         mapped_by=annotations[-1].annotator if annotations else None,
         cases=sorted(listed, key=lambda choice: not choice.fits),
-        alike=[candidate for candidate in alike if candidate.key != key],
+        similar=[candidate for candidate in similar if candidate.key != key],
     )
 
 
 def map_to_case(
-    engine: Engine, subject: Subject, case_name: str | None, *, annotator: str, alike: bool, on_scored: OnScored
+    engine: Engine, subject: Subject, case_name: str | None, *, annotator: str, similar: bool, on_scored: OnScored
 ) -> Mapped:
     """Map a conversation to a case and evaluate it; without a case, withdraw what people chose for it.
 
@@ -123,7 +123,7 @@ def map_to_case(
         subject: the conversation.
         case_name: the case, as `case_id` or `dataset/case_id`.
         annotator: the person.
-        alike: also map the conversations of its cluster; see `Choices`.
+        similar: also map the conversations of its cluster; see `Choices`.
         on_scored: see `EvaluationRunner.evaluate`.
 
     Raises:
@@ -135,8 +135,8 @@ def map_to_case(
     case = None if case_name is None else _case_named(engine, case_name, item)
     keys = [key]
     with engine.store.read() as con:
-        if alike:
-            others = _alike(con, key, item.match, subject)
+        if similar:
+            others = _similar(con, key, item.match, subject)
             keys += [candidate.key for candidate in others if candidate.key != key and _is_for(case, candidate)]
         annotated = annotations_on(con, _target(key))
     mapped, now_ns = keys[:MAX_MAPPED], engine.clock()
@@ -147,7 +147,7 @@ def map_to_case(
     else:
         name = _name(case)
         engine.store.write(
-            lambda con: add_annotations(con, [_annotation(each, name, annotator, now_ns) for each in mapped])
+            lambda con: add_annotations(con, [_annotation(key, name, annotator, now_ns) for key in mapped])
         )
     engine.runner.forget_truth()
     closed = mapped if item.conversation.closed_by is not None else mapped[1:]
@@ -168,19 +168,19 @@ def _matched(engine: Engine, subject: Subject) -> tuple[Key, MatchedConversation
     return key, item
 
 
-def _alike(con: Connection, key: Key, match: Match, subject: Subject) -> list[Candidate]:
+def _similar(con: Connection, key: Key, match: Match, subject: Subject) -> list[Candidate]:
     """Return the closed conversations that begin like one without a case and have none for the same reason."""
     if match.reason is None:
         return []
-    found = {
+    unmatched = {
         candidate.key: candidate
         for candidate in candidates(con, subject.selection, kind=match.reason, text=subject.asks)
         if not candidate.open
     }
-    for cluster in clusters_of(found.values()):
+    for cluster in clusters_of(unmatched.values()):
         keys = [(member.environment, member.conversation_id) for member in cluster.members]
         if key in keys and cluster.query is not None:
-            return [found[each] for each in keys]
+            return [unmatched[member] for member in keys]
     return []
 
 

@@ -538,7 +538,7 @@ class CaseChoices:
     """The cases to which a conversation may be mapped, the most similar first, and the conversations like it.
 
     `method` and `reason` are those of its match by the current cases: one of them is None. `mapped_by` is the person who chose its
-    case. `found` counts the cases that meet the condition, of which `cases` are the first; `alike_total` those of `alike`, of
+    case. `case_total` counts the cases that meet the condition, of which `cases` are the first; `similar_total` those of `similar`, of
     which at most `mapped_at_once` are mapped with the conversation at once.
     """
 
@@ -552,9 +552,9 @@ class CaseChoices:
     reason: str | None
     mapped_by: str | None
     cases: list[CaseChoice]
-    found: int
-    alike: list[SimilarConversation]
-    alike_total: int
+    case_total: int
+    similar: list[SimilarConversation]
+    similar_total: int
     mapped_at_once: int
 
 

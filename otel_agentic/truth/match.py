@@ -356,8 +356,8 @@ class CaseIndex:
 
     def similar(self, queries: Iterable[str | None], agent_name: str | None) -> list[tuple[Case, float]]:
         """Return the cases for an agent, those with the most similar text first, with the similarity in [0, 1]."""
-        asked = list(queries)
-        cases = [pair for pool in (self._reviewed, self._drafts) for pair in pool.similar(asked, agent_name)]
+        all_queries = list(queries)
+        cases = [pair for pool in (self._reviewed, self._drafts) for pair in pool.similar(all_queries, agent_name)]
         return sorted(cases, key=lambda pair: (-pair[1], pair[0].key))
 
     def _by_text(self, request: MatchRequest) -> TextMatch | None:

@@ -33,7 +33,7 @@ CASES = [
     },
     {"case_id": "foreign", "dataset": "d", "agent": "other", "turns": [{"query": "Has my parcel left?"}]},
 ]
-#: An unusual word for "order" and three questions alike, which no case has.
+#: An unusual word for "order" and three similar questions, which no case has.
 PARCEL = "Has my parcel number {} left the warehouse?"
 HOSTILE = "<script>alert(1)</script> & \u202etxt"
 
@@ -119,9 +119,9 @@ def test_conditions_are_applied_by_the_server(
 ) -> None:
     with console.session() as session:
         twin = session.get(f"/matches.json?{conditions}").json()
-        found = twin.pop("clusters")
+        clustered = twin.pop("clusters")
 
-        assert (None if found is None else [row["size"] for row in found]) == clusters
+        assert (None if clustered is None else [row["size"] for row in clustered]) == clusters
         assert {kind: page["total"] for kind, page in twin.items()} == others
         assert session.get(f"/matches?{conditions}").status_code == 200
 
@@ -163,7 +163,7 @@ def test_a_choice_is_evaluated_at_once_and_the_page_names_the_effect(console: Ru
 def test_a_choice_for_a_cluster_maps_all_of_it_and_no_other(console: RunningConsole) -> None:
     with console.session() as session:
         before = outcomes_of(session)
-        answer = choose(session, "parcel-3", "where", action="alike")
+        answer = choose(session, "parcel-3", "where", action="similar")
         after = outcomes_of(session)
 
         assert "Mapped 3 conversations to where." in text_of(answer)
@@ -175,7 +175,7 @@ def test_the_conditions_of_the_list_bound_what_a_choice_maps(console: RunningCon
     with console.session() as session:
         link = next(link for link in links_of(session.get("/matches?text=number+2")) if link.startswith("/match?"))
         back = unescape(re.findall(r'name="back" value="([^"]*)"', session.get(link).text)[0])
-        answer = choose(session, "parcel-2", "where", action="alike", back=back)
+        answer = choose(session, "parcel-2", "where", action="similar", back=back)
 
         assert "Mapped 1 conversation to where." in text_of(answer)
         assert answer.url.params["text"] == "number 2"
