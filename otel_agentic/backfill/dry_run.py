@@ -228,7 +228,8 @@ def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[Trut
     try:
         engine.store.write(write)
     except _Rollback as result:
-        return replace(engine.runner.truth_of(result.cases, result.labels), verdicts=result.verdicts)
+        mappings = engine.runner.truth().mappings  # files do not change them
+        return replace(engine.runner.truth_of(result.cases, result.labels), verdicts=result.verdicts, mappings=mappings)
     raise AssertionError  # `write` always raises
 
 

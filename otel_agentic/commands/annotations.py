@@ -36,6 +36,7 @@ from otel_agentic.store.queries.scores import comparable_scores, stored_scores
 from otel_agentic.store.table import Key
 from otel_agentic.truth.annotations import (
     ANSWER,
+    CASE,
     CORRECT,
     Annotation,
     AnnotationTarget,
@@ -425,7 +426,7 @@ def _row(annotation: Annotation) -> AnnotationRow:
         name=annotation.name,
         verdict=annotation.verdict,
         value=annotation.value,
-        label=annotation.label,
+        label=annotation.case_id if annotation.name == CASE else annotation.label,
         note=annotation.note,
         annotated_at=iso(annotation.annotated_ns),
     )

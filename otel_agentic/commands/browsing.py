@@ -1,4 +1,4 @@
-"""Commands of the console: pages of conversations, and the spans of one."""
+"""Commands of the console: pages of conversations and of their matches, and the spans of one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.results import from_json
 from otel_agentic.results.browsing import ConversationPage, SpanDetails, SpanList
+from otel_agentic.results.conversations import MatchPage
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.browsing import (
     ConversationFilter,
@@ -22,6 +23,7 @@ from otel_agentic.store.queries.browsing import (
 )
 from otel_agentic.store.queries.conversations import only_conversation
 from otel_agentic.store.table import Row, Selection
+from otel_agentic.store.truth import MatchKind, match_page
 
 _MAX_PAGE: Final = 1000
 _MAX_OFFSET: Final = 2**62
@@ -64,6 +66,31 @@ def _position(cursor: str) -> tuple[int, str, str]:
         return int(rank), str(environment), str(conversation_id)
     except (ValueError, TypeError) as error:
         raise UsageError(f"cursor {cursor[:40]!r} is invalid; start again without one") from error
+
+
+@command("matches_page", role="query")
+def matches_page(
+    context: Context,
+    *,
+    selection: Selection,
+    only: MatchKind | None = None,
+    text: str | None = None,
+    cursor: str | None = None,
+    limit: Annotated[int, Field(ge=1, le=_MAX_PAGE)] = 50,
+    evaluation: str = DEFAULT,
+) -> MatchPage:
+    """Return a page of the cases that conversations were matched to, and the cursor of the next page.
+
+    Raises:
+        UsageError: the cursor is not one that this command returned.
+    """
+    after = None if cursor is None else _position(cursor)
+    with context.showing(evaluation).store.read() as con:
+        found_rows, total = match_page(con, selection, only=only, text=text, after=after, limit=limit + 1)
+    page_rows = found_rows[:limit]
+    next_cursor = None if len(found_rows) <= limit else _cursor(page_rows[-1])
+    matches = [{"evaluation": evaluation, **row} for row in to_json_value(page_rows)]
+    return from_json(MatchPage, {"rows": matches, "total": total, "next_cursor": next_cursor})
 
 
 @command("conversation_spans", role="query")

@@ -27,7 +27,7 @@ CommandRole = Literal["query", "review", "feedback", "admin"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The modules of this package that define commands.
-_MODULES: Final = ("evaluation", "reports", "browsing", "truth", "annotations", "store")
+_MODULES: Final = ("evaluation", "reports", "browsing", "truth", "matches", "annotations", "store")
 
 
 class Context:

@@ -22,7 +22,7 @@ from otel_agentic.reports.failures import failure_report, found_failures, merged
 from otel_agentic.reports.gate import Gate
 from otel_agentic.reports.gate_conditions import GateSelection, merged
 from otel_agentic.reports.metric_summary import with_severity
-from otel_agentic.reports.objectives import objectives_report
+from otel_agentic.reports.objectives import objectives_over_time
 from otel_agentic.reports.report import ReportRequest
 from otel_agentic.reports.report import report as build_report
 from otel_agentic.reports.suites import TrendBy, require_suite, trend
@@ -92,8 +92,11 @@ def monitors(
     """Return the objectives of all groups, and the newest alarms that were raised in the period of the selection."""
     with context.engine.store.read() as con:
         alarms = list_alarms(con, selection, limit)
+    has_objectives = bool(context.engine.settings.slo.objectives)
+    objectives, histories = objectives_over_time(context.engine, selection) if has_objectives else ([], [])
     return MonitorList(
-        objectives=objectives_report(context.engine, selection.agent) if context.engine.settings.slo.objectives else [],
+        objectives=objectives,
+        histories=histories,
         alarms=[from_json(RaisedAlarm, to_json_value(alarm)) for alarm in alarms],
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.evaluation.scope import TruthFile, check_labels, unknown_labels
 from otel_agentic.reports.conversations import iso
-from otel_agentic.reports.corrections import correct_case, kept_corrections, propose_case
+from otel_agentic.reports.corrections import Reevaluation, correct_case, kept_corrections, propose_case
 from otel_agentic.reports.promotion import PromotionRequest, clusters_of, promote
 from otel_agentic.results import JsonObject
 from otel_agentic.results.conversations import (
@@ -30,6 +30,7 @@ from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import candidates
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import (
+    MatchKind,
     case_versions,
     current_datasets,
     datasets_of,
@@ -43,7 +44,6 @@ from otel_agentic.truth.formats.base import record_of
 from otel_agentic.truth.promote import DEFAULT_DATASET
 
 Limit = Annotated[int, Field(ge=1)]
-Only = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]
 _LIST_CASES: Final = "`otel-agentic truth list` lists the cases"
 #: The fields that come first in a draft, because they help a person to edit it.
 _FIRST: Final = ("case_id", "dataset", "reviewed", "notes", "promoted_from", "tags", "agent")
@@ -167,21 +167,25 @@ def truth_save(
         dataset=correction.case.dataset,
         case_id=correction.case.case_id,
         version=correction.case.version,
-        evaluated=len(correction.after),
-        changed=[
-            OutcomeChange(
-                environment=after.environment,
-                conversation_id=after.conversation_id,
-                agent=after.agent,
-                agent_version=after.agent_version,
-                before=before,
-                after=after.outcome,
-            )
-            for key, after in correction.after.items()
-            if (before := correction.before[key].outcome) != after.outcome
-        ],
+        evaluated=len(correction.outcomes.after),
+        changed=changes_of(correction.outcomes),
         not_matched=correction.not_matched,
     )
+
+
+def changes_of(outcomes: Reevaluation) -> list[OutcomeChange]:
+    """Return the outcomes that an evaluation changed."""
+    return [
+        OutcomeChange(
+            environment=after.environment,
+            conversation_id=after.conversation_id,
+            agent=after.agent,
+            agent_version=after.agent_version,
+            before=before,
+            after=after.outcome,
+        )
+        for before, after in outcomes.changed
+    ]
 
 
 @command("truth_datasets", role="query")
@@ -216,7 +220,7 @@ def truth_matches(
     context: Context,
     *,
     selection: Selection,
-    only: Only | None = None,
+    only: MatchKind | None = None,
     evaluation: str = DEFAULT,
 ) -> Any:
     """Return which case each conversation was matched to, and how."""
@@ -229,12 +233,16 @@ def truth_clusters(
     context: Context,
     *,
     selection: Selection,
-    only: Only = "unmatched",
+    only: MatchKind = "unmatched",
+    text: str | None = None,
     evaluation: str = DEFAULT,
 ) -> list[QueryCluster]:
-    """Return clusters of conversations with similar first queries, the largest cluster first."""
+    """Return clusters of conversations with similar first queries, the largest cluster first.
+
+    `text`: only conversations with a query that contains it.
+    """
     with context.showing(evaluation).store.read() as con:
-        conversations = candidates(con, selection, kind=only)
+        conversations = candidates(con, selection, kind=only, text=text)
     return [
         QueryCluster(
             evaluation=evaluation,

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from otel_agentic.commands.client import Client, present
 from otel_agentic.console.cases import case, cases, save_case
+from otel_agentic.console.matches import map_conversations, match, matches
 from otel_agentic.console.monitors import acknowledge, monitors
 from otel_agentic.console.pages import PAGES, Page, PageFunction
 from otel_agentic.console.requests import PageRequest, page_url
@@ -67,18 +68,33 @@ _NAVIGATION: Final = (
     ("/conversations", "Conversations"),
     ("/review", "Review"),
     ("/cases", "Cases"),
+    ("/matches", "Matches"),
     ("/monitors", "Monitors"),
     ("/sql", "SQL"),
     ("/collector", "Collector"),
 )
-_PAGES: Final[Mapping[str, PageFunction]] = {**PAGES, "/cases": cases, "/case": case, "/monitors": monitors}
+_PAGES: Final[Mapping[str, PageFunction]] = {
+    **PAGES,
+    "/cases": cases,
+    "/case": case,
+    "/matches": matches,
+    "/match": match,
+    "/monitors": monitors,
+}
+#: The paths of all pages, apart from `/`, which is that of `/reliability`.
+PATHS: Final = (*_PAGES, "/review")
 #: A function that records what a form contains: it returns the link to continue with, or a page with a problem.
 FormFunction = Callable[["Client", PageRequest], Page | str]
-_FORMS: Final[Mapping[str, FormFunction]] = {"/label": record, "/case": save_case, "/acknowledge": acknowledge}
+_FORMS: Final[Mapping[str, FormFunction]] = {
+    "/label": record,
+    "/case": save_case,
+    "/match": map_conversations,
+    "/acknowledge": acknowledge,
+}
 #: Commands whose results are reused for a time in proportion to their duration.
 _REPORTS: Final = frozenset({"report", "report_pictures", "truth_clusters"})
 #: Commands that change the results of reports.
-_WRITES: Final = frozenset({"label", "truth_save"})
+_WRITES: Final = frozenset({"label", "truth_map", "truth_save"})
 _REUSE: Final = 5.0
 _MAX_REUSE_S: Final = 60.0
 _MAX_REPORTS: Final = 32

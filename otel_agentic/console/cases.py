@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from otel_agentic.console.pages import Page, flat
-from otel_agentic.console.requests import PERIODS, ConsoleLinks, PageRequest, page_url
+from otel_agentic.console.requests import PERIODS, SELECTION, ConsoleLinks, PageRequest, page_url
 from otel_agentic.console.review import NO_RATE, Rates, rates
 from otel_agentic.errors import BadInputError, UsageError, codes_of
 from otel_agentic.render.html.conversation import Call, expected_call
 from otel_agentic.render.html.difference import Difference, differences
 from otel_agentic.render.text import plural
 from otel_agentic.results import to_json
-from otel_agentic.results.conversations import CaseHistory, CaseProposal, CaseRow, CaseVersion, QueryCluster, SavedCase
+from otel_agentic.results.conversations import CaseHistory, CaseProposal, CaseRow, CaseVersion, OutcomeChange, SavedCase
 from otel_agentic.results.reports import Report, ReportGroup
 
 if TYPE_CHECKING:
@@ -55,10 +55,9 @@ class ListedCase:
 
 
 def cases(client: Client, request: PageRequest) -> Page:
-    """Return the cases with their attempts, and the queries that no case matches."""
+    """Return the cases with their attempts."""
     selection = request.selection()
     report = client.get(Report, "report", **selection, by=["case"], metrics=[])
-    clusters = client.get(list[QueryCluster], "truth_clusters", **selection)
     links = ConsoleLinks(**request.texts("since", "environment"))
     listed = sorted(_listed(client.get(list[CaseRow], "truth_list"), report, request, links), key=lambda row: row.order)
     return Page(
@@ -66,12 +65,10 @@ def cases(client: Client, request: PageRequest) -> Page:
         values={
             "cases": listed[:_MAX_CASES],
             "cases_left_out": max(0, len(listed) - _MAX_CASES),
-            "clusters": [
-                (cluster, links.conversation(cluster.environment, cluster.example_conversation)) for cluster in clusters
-            ],
+            "unmatched": page_url("/matches", **request.texts("since", *SELECTION)),
             "periods": PERIODS,
         },
-        payload={"cases": listed, "unmatched": clusters},
+        payload={"cases": listed},
         rows=[flat(to_json(row)) for row in listed],
     )
 
@@ -216,7 +213,7 @@ def save_case(client: Client, request: PageRequest) -> Page | str:
             status=codes_of(error).http,
         )
     after = rates(client, agent) if saved.changed else before
-    message = " ".join([_effect(saved), *_changed_rates(saved, before, after)])
+    message = f"Saved version {saved.version[:8]}. {effect(saved.evaluated, saved.changed, before, after)}"
     return page_url("/case", case_id=saved.case_id, dataset=saved.dataset, recorded=message)
 
 
@@ -227,18 +224,19 @@ def _history(client: Client, request: PageRequest) -> CaseHistory | None:
     return client.get(CaseHistory, "truth_case", **identity)
 
 
-def _effect(saved: SavedCase) -> str:
-    """Return a description of what a saved case changed."""
-    text = f"Saved version {saved.version[:8]}. {plural(saved.evaluated, 'conversation')} evaluated again"
-    if not saved.changed:
+def effect(evaluated: int, changed: Sequence[OutcomeChange], before: Rates, after: Rates) -> str:
+    """Return a description of what an evaluation of conversations changed, and of the rates before and after it."""
+    text = f"{plural(evaluated, 'conversation')} evaluated again"
+    if not changed:
         return f"{text}, no outcome changed."
-    changes = Counter(f"{_outcome(row.before)} → {_outcome(row.after)}" for row in saved.changed)
+    changes = Counter(f"{_outcome(row.before)} → {_outcome(row.after)}" for row in changed)
     counts = ", ".join(f"{count} {change}" for change, count in changes.most_common())
-    return f"{text}, {plural(len(saved.changed), 'outcome')} changed: {counts}."
+    sentence = f"{text}, {plural(len(changed), 'outcome')} changed: {counts}."
+    return " ".join([sentence, *_changed_rates(changed, before, after)])
 
 
-def _changed_rates(saved: SavedCase, before: Rates, after: Rates) -> list[str]:
-    groups = dict.fromkeys((row.agent, row.agent_version) for row in saved.changed)
+def _changed_rates(changed: Sequence[OutcomeChange], before: Rates, after: Rates) -> list[str]:
+    groups = dict.fromkeys((row.agent, row.agent_version) for row in changed)
     return [
         f"{before.get(group, NO_RATE)} → {after.get(group, NO_RATE)}."
         for group in list(groups)[:_MAX_RATES]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.console.pages import Page
 from otel_agentic.console.requests import PERIODS, PageRequest, page_url
-from otel_agentic.render.html.reliability import Objectives
+from otel_agentic.render.html.reliability import Objectives, evidence_panels
 from otel_agentic.results import to_json
 from otel_agentic.results.reports import Acknowledged, MonitorList, RaisedAlarm
 
 if TYPE_CHECKING:
     from otel_agentic.commands import Client
+
+
+#: The largest number of charts; the JSON form of the page has the points of all objectives.
+_MAX_CHARTS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +29,14 @@ class AlarmRow:
 
 
 def monitors(client: Client, request: PageRequest) -> Page:
-    """Return the objectives and the alarms."""
+    """Return the objectives with the evidence over time, and the alarms."""
     result = client.get(MonitorList, "monitors", **request.selection())
+    panels = list(islice(evidence_panels(result.objectives, result.histories), _MAX_CHARTS))
     return Page(
         template="monitors",
         values={
+            "panels": panels,
+            "panels_left_out": sum(len(row.end_ns) > 1 for row in result.histories) - len(panels),
             "objectives": Objectives.of(result.objectives) if result.objectives else None,
             "alarms": [AlarmRow(alarm=alarm, conversations=failed_conversations(alarm)) for alarm in result.alarms],
             "here": request.url(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from otel_agentic.errors import UsageError
 from otel_agentic.windows.model import parse_width
@@ -91,6 +91,11 @@ class PageRequest:
         """
         value = self.text("since")
         return None if value is None else (time.time_ns() - parse_width(value)) // _MINUTE_NS * _MINUTE_NS
+
+    def back(self) -> PageRequest:
+        """Return the page that led to this one, as the parameter `back` names it; the path is empty without one."""
+        path, _, query = (self.text("back") or "").partition("?")
+        return PageRequest(path, dict(parse_qsl(query)), self.session)
 
     def url(self, **changes: str | None) -> str:
         """Return the link to this page with changed parameters; None removes one."""

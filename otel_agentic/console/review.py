@@ -14,14 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import parse_qsl
 
 from otel_agentic.console.pages import FILTERS, Page
 from otel_agentic.console.requests import PERIODS, PageRequest, page_url
 from otel_agentic.render.html.conversation import Conversation
 from otel_agentic.render.html.reliability import high_k
 from otel_agentic.render.report_notes import rates_by_k, shown_estimates
-from otel_agentic.render.text import interval
+from otel_agentic.render.text import interval, percent
 from otel_agentic.results.annotations import AnnotationList, RecordedLabel
 from otel_agentic.results.browsing import ConversationPage
 from otel_agentic.results.conversations import ConversationDetails
@@ -43,7 +42,7 @@ _MAX_TURNS: Final = 500
 #: An open conversation is reserved this long, seconds.
 _CLAIM_S: Final = 900.0
 NO_RATE: Final = "no evaluated conversation"
-#: A rate with its interval as text, by agent and version.
+#: A rate with its interval, and the coverage, as text, by agent and version.
 Rates: TypeAlias = dict[tuple[str | None, str | None], str]
 #: Identity of a conversation: environment and id.
 Key: TypeAlias = tuple[str, str]
@@ -87,7 +86,7 @@ def review(claims: Claims, client: Client, request: PageRequest) -> Page:
     is_adjudication = request.text("disagreements") is not None
     annotator = request.session.annotator
     labels = client.get(AnnotationList, "truth_annotations")
-    own = sum(row.annotator == annotator and row.turn is None for row in labels.annotations)
+    own = sum(row.annotator == annotator and row.turn is None and row.verdict is not None for row in labels.annotations)
     item, cursor = _next_item(claims, client, request, _voters(labels))
     details = None
     if item is not None:
@@ -201,12 +200,12 @@ def record(client: Client, request: PageRequest) -> str:
 
 def _queue(request: PageRequest) -> PageRequest | None:
     """Return the queue from which a form was sent; None if it was sent from the page of a conversation."""
-    path, _, query = (request.text("back") or "").partition("?")
-    return PageRequest(path, dict(parse_qsl(query)), request.session) if path == "/review" else None
+    back = request.back()
+    return back if back.path == "/review" else None
 
 
 def rates(client: Client, agent: str | None) -> Rates:
-    """Return pass^k with its interval of each evaluated version of an agent, of all agents for None."""
+    """Return pass^k with its interval, and the coverage, of each evaluated version of an agent, of all agents for None."""
     report = client.get(Report, "report", agent=agent, by=["version"], metrics=[])
     return {(group.agent, group.agent_version): _rate(group) for group in report.groups}
 
@@ -215,7 +214,7 @@ def _rate(group: ReportGroup) -> str:
     k = high_k(group)
     rate = interval(rates_by_k(shown_estimates(group), "pass_pow_k")[k])
     name = " ".join(part for part in (group.agent, group.agent_version) if part)
-    return f"pass^{k} of {name}: {rate}, {group.c} of {group.n} correct"
+    return f"pass^{k} of {name}: {rate}, coverage {percent(group.coverage)}, {group.c} of {group.n} correct"
 
 
 def _message(result: RecordedLabel) -> str:

@@ -42,7 +42,7 @@ from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.scoring.criteria import CORRECT, fingerprint, texts_of
-from otel_agentic.store.annotations import annotated_since, load_labels, load_verdicts, save_labels
+from otel_agentic.store.annotations import annotated_since, load_labels, load_mappings, load_verdicts, save_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.criteria import FurtherCriterion, save_further_results
@@ -242,12 +242,14 @@ class EvaluationRunner:
 
     def _read_truth(self) -> Truth:
         with self.store.read() as con:
-            cases, labels, verdicts = load_cases(con), load_labels(con), load_verdicts(con)
+            cases, labels = load_cases(con), load_labels(con)
+            verdicts, mappings = load_verdicts(con), load_mappings(con)
         self.case_count = len(cases)
         # Redacted again: truth stored under other settings has to match spans that are redacted under the current ones.
         redacting = self.store.redacting
         redacted_cases = [redacted_case(case, redacting) for case in cases]
-        return replace(self.truth_of(redacted_cases, redacted_labels(labels, redacting)), verdicts=verdicts)
+        truth = self.truth_of(redacted_cases, redacted_labels(labels, redacting))
+        return replace(truth, verdicts=verdicts, mappings=mappings)
 
     def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
         """Return the ground truth that cases and labels make, without storing it."""

@@ -61,8 +61,9 @@ class TruthFile:
 class Truth:
     """The active cases and labels, and the evaluation that they define together with a judge and settings.
 
-    `deciding` are the evaluators of criteria. `verdicts` are those that people gave one conversation at a time. They are no
-    part of the evaluation's identity: a new one changes the score of its conversation only.
+    `deciding` are the evaluators of criteria. `verdicts` are those that people gave one conversation at a time, `mappings`
+    the cases that they chose for one. Both are no part of the evaluation's identity: a new one changes the score of its
+    conversation only.
     """
 
     index: CaseIndex
@@ -71,11 +72,17 @@ class Truth:
     evaluation: Evaluation
     deciding: Chosen = Chosen()  # noqa: RUF009 — frozen
     verdicts: Mapping[Key, ResolvedVerdict] = field(default_factory=dict)
+    mappings: Mapping[Key, str] = field(default_factory=dict)
 
     def label_of(self, key: Key) -> Label | None:
-        """Return the label of a conversation with the verdict that takes precedence, or None."""
-        label, verdict = self.labels.get(key[1]), self.verdicts.get(key)
-        return label if verdict is None else verdict.applied_to(label)
+        """Return the label of a conversation with the verdict and the case that take precedence, or None."""
+        label, verdict, case_id = self.labels.get(key[1]), self.verdicts.get(key), self.mappings.get(key)
+        if verdict is not None:
+            label = verdict.applied_to(label)
+        if case_id is None:
+            return label
+        label = label or Label(conversation_id=key[1], case_id=None, verdict=None, line=0)
+        return replace(label, case_id=case_id, case_method="person")
 
     def named(self, name: str) -> Truth:
         """Return the same truth for a named evaluation, whose scores are stored alongside those of other evaluations.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluation.run import EvaluationRunner, OnScored
     from otel_agentic.evaluation.scope import Truth, TruthFile
+    from otel_agentic.evaluators.registry import Chosen
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
@@ -50,16 +51,39 @@ _MAX_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reevaluation:
+    """The outcomes of conversations before and after they were evaluated again."""
+
+    before: dict[Key, AttemptOutcome]
+    after: dict[Key, AttemptOutcome]
+
+    @property
+    def changed(self) -> list[tuple[str | None, AttemptOutcome]]:
+        """The outcomes that differ, each after the previous one."""
+        pairs = [(self.before[key].outcome, after) for key, after in self.after.items()]
+        return [(before, after) for before, after in pairs if before != after.outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """A saved case, and the outcomes of the conversations it concerns, before and after.
+    """A saved case, and the outcomes of the conversations it concerns.
 
     `not_matched` counts the conversations without a case that were too many to be matched again.
     """
 
     case: Case
-    before: dict[Key, AttemptOutcome]
-    after: dict[Key, AttemptOutcome]
+    outcomes: Reevaluation
     not_matched: int
+
+
+def evaluate_again(engine: Engine, keys: Sequence[Key], chosen: Chosen, on_scored: OnScored) -> Reevaluation:
+    """Evaluate conversations by the current ground truth; see `EvaluationRunner.evaluate`."""
+    truth = engine.runner.truth()
+    with engine.store.read() as con:
+        before = outcomes_of_attempts(con, keys)
+    engine.runner.evaluate(truth, EvaluationRequest(keys=keys, chosen=chosen), on_scored)
+    with engine.store.read() as con:
+        return Reevaluation(before=before, after=outcomes_of_attempts(con, keys))
 
 
 def correct_case(
@@ -99,12 +123,8 @@ def correct_case(
     if previous is None or _matching_fields(previous) != _matching_fields(case):
         newly_matched, not_matched = _newly_matched(store, runner, truth, case)
         keys += newly_matched
-    with store.read() as con:
-        before = outcomes_of_attempts(con, keys)
-    runner.evaluate(truth, EvaluationRequest(keys=keys, chosen=chosen), on_scored)
-    with store.read() as con:
-        after = outcomes_of_attempts(con, keys)
-    return Correction(case=case, before=before, after=after, not_matched=not_matched)
+    outcomes = evaluate_again(engine, keys, chosen, on_scored)
+    return Correction(case=case, outcomes=outcomes, not_matched=not_matched)
 
 
 def _only_case(record: str) -> Case:

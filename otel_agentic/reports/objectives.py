@@ -1,4 +1,7 @@
-"""Objectives of every group as of a watermark, computed from the store, and their messages in logs and reports."""
+"""Objectives of every group as of a watermark, computed from the store, and their messages in logs and reports.
+
+The evidence over time is not stored: it follows from the final results, by which the state is computed as well.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,26 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from otel_agentic.reports.conversations import iso
-from otel_agentic.results.reports import ObjectiveStatus
+from otel_agentic.results.reports import EvidenceHistory, ObjectiveStatus
+from otel_agentic.stats.sequential import e_value
+from otel_agentic.stats.thinning import thinned
 from otel_agentic.store.results import final_results, pending_results, result_digests, result_groups, watermark
-from otel_agentic.windows.objectives import Finals, Monitor, objectives_of
+from otel_agentic.windows.objectives import Finals, Monitor, Trace, objectives_of
 
 if TYPE_CHECKING:
     from otel_agentic.config import Objective, SloSettings
     from otel_agentic.engine.engine import Engine
     from otel_agentic.store.connection import Connection
+    from otel_agentic.store.table import Selection
     from otel_agentic.windows import GroupKey
 
 NS_PER_S: Final = 1_000_000_000
+#: The largest number of points of a history, and of its alarms of the change detector, the newest.
+_MAX_POINTS: Final = 500
+_MAX_CHANGES: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +42,11 @@ class _Group:
 class Monitors:
     """The monitors of every objective and group, as of a watermark."""
 
-    def __init__(self, slo: SloSettings) -> None:
+    def __init__(self, slo: SloSettings, *, has_traces: bool = False) -> None:
         self._slo = slo
+        #: The evidence on the way of the last `advance`, by number of the group and objective, if asked for.
+        self.traces: dict[tuple[int, str], Trace] = {}
+        self._has_traces = has_traces
         self._monitors: dict[tuple[int, str], Monitor] = {}
         #: Digests of the results included so far, by number of the group.
         self._digests: dict[int, int] = {}
@@ -69,17 +83,18 @@ class Monitors:
             since_ns = included_ns + 1 if since_ns is None else max(included_ns + 1, since_ns)
         groups, blocks = self.groups(con), sum(monitor.blocks for monitor in self._monitors.values())
         results = final_results(con, list(groups), since_ns=since_ns, until_ns=watermark_ns)
-        self._monitors |= {  # in a single update: an error leaves everything unchanged
-            (subject, objective.label): after
+        after = {
+            (subject, objective.label): (before or self.of(subject, group.key, objective)).traced(
+                results.get(subject, Finals.none()), watermark_ns
+            )
             for subject, group in groups.items()
             for objective in group.objectives
             if (before := self._monitors.get((subject, objective.label))) or subject in results
-            for after in [
-                (before or self.of(subject, group.key, objective)).then(
-                    results.get(subject, Finals.none()), watermark_ns
-                )
-            ]
         }
+        # In a single update: an error leaves everything unchanged.
+        self._monitors |= {name: monitor for name, (monitor, _) in after.items()}
+        if self._has_traces:
+            self.traces = {name: trace for name, (_, trace) in after.items()}
         self._digests |= {subject: self._digests.get(subject, 0) ^ finals.digest for subject, finals in results.items()}
         self.watermark_ns = watermark_ns
         return bool(results) or blocks != sum(monitor.blocks for monitor in self._monitors.values())
@@ -118,22 +133,65 @@ def objectives_report(engine: Engine, agent: str | None = None) -> list[Objectiv
         The status sorted by group and objective; `pending` evaluated conversations are not final yet, and not included in
         `n`.
     """
+    monitors = Monitors(engine.settings.slo)
+    return [_status(monitor, waiting) for _, monitor, waiting in _computed(engine, monitors, agent)]
+
+
+def objectives_over_time(engine: Engine, selection: Selection) -> tuple[list[ObjectiveStatus], list[EvidenceHistory]]:
+    """Return the objectives of the groups of a selection as `objectives_report` does, and the evidence over time of each.
+
+    The period of the selection bounds the points, not the conversations that count.
+    """
+    monitors = Monitors(engine.settings.slo, has_traces=True)
+    rows = [
+        (monitor, waiting, monitors.traces.get((subject, monitor.objective.label), Trace.none()))
+        for subject, monitor, waiting in _computed(engine, monitors, selection.agent)
+        if selection.agent_version in {None, monitor.key.agent_version}
+        and selection.environment in {None, monitor.key.environment or ""}
+    ]
+    return (
+        [_status(monitor, waiting) for monitor, waiting, _ in rows],
+        [_history(monitor, trace, selection.since_ns) for monitor, _, trace in rows],
+    )
+
+
+def _computed(engine: Engine, monitors: Monitors, agent: str | None) -> list[tuple[int, Monitor, int]]:
+    """Return the number of the group, the monitor and the waiting conversations of each objective with a result."""
     slo = engine.settings.slo
-    monitors = Monitors(slo)
     with engine.store.read() as con:
         until_ns = watermark(con, engine.clock(), int(engine.settings.windows.lateness_s * NS_PER_S))
         monitors.advance(con, until_ns)
         groups = monitors.groups(con)
         pending = pending_results(con, until_ns, slo.since_ns)
     rows = [
-        (monitor, pending.get(subject, 0) + monitor.waiting.correct.size)
+        (subject, monitor, pending.get(subject, 0) + monitor.waiting.correct.size)
         for subject, group in groups.items()
         if agent is None or fnmatchcase(group.key.agent or "", agent)
         for objective in group.objectives
         for monitor in [monitors.of(subject, group.key, objective)]
     ]
-    rows.sort(key=lambda row: (row[0].key.sort_key(), row[0].objective.label))
-    return [_status(monitor, waiting) for monitor, waiting in rows if monitor.n or waiting]
+    rows.sort(key=lambda row: (row[1].key.sort_key(), row[1].objective.label))
+    return [row for row in rows if row[1].n or row[2]]
+
+
+def _history(monitor: Monitor, trace: Trace, since_ns: int | None) -> EvidenceHistory:
+    """Return the evidence of a period. Blocks that closed later may have ended earlier: times never go back."""
+    ended_ns = np.maximum.accumulate(trace.ended_ns)
+    first = 0 if since_ns is None else int(np.searchsorted(ended_ns, since_ns))
+    points = first + thinned(trace.log_e[first:, np.newaxis], _MAX_POINTS)
+    key = monitor.key
+    return EvidenceHistory(
+        agent=key.agent,
+        agent_version=key.agent_version,
+        environment=key.environment,
+        service=key.service,
+        objective=monitor.objective.label,
+        alpha=monitor.objective.alpha,
+        end_ns=ended_ns[points].tolist(),
+        e_value=[e_value(log) for log in trace.log_e[points].tolist()],
+        alarmed_ns=monitor.alarmed_ns if since_ns is None or (monitor.alarmed_ns or 0) >= since_ns else None,
+        changed_ns=[int(ended_ns[position]) for position in trace.changed if position >= first][-_MAX_CHANGES:],
+    )
 
 
 def alarm_text(monitor: Monitor) -> str:

@@ -366,6 +366,22 @@ class SavedCase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MappedConversations:
+    """Conversations that a person mapped to a case, or no longer maps to one (`case_id` is None), and the effect.
+
+    `left_out` counts similar conversations that were too many to be mapped at once. `evaluated` counts those that were evaluated
+    again; open ones are evaluated when they close.
+    """
+
+    dataset: str | None
+    case_id: str | None
+    mapped: int
+    left_out: int
+    evaluated: int
+    changed: list[OutcomeChange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetChange:
     """A dataset after an import; its version is None if it no longer has cases."""
 
@@ -470,6 +486,76 @@ class MatchRow:
     suggested_case_id: str | None
     suggested_confidence: float | None
     suggested_margin: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmatchedRow(MatchRow):
+    """A conversation that a person may map to a case, and the first query of its user; `ended_at` is ISO 8601 in UTC."""
+
+    query: str | None
+    ended_at: str
+    closed_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchPage:
+    """A page of a list of matches, the number of all of them, and the cursor of the next page; None on the last one."""
+
+    rows: list[UnmatchedRow]
+    total: int
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseChoice:
+    """A case to which a conversation may be mapped.
+
+    `similarity` is that of the texts of all queries, in [0, 1]. `fits`: it is the case of the conversation, one of several that
+    match it, or the one that its text suggests.
+    """
+
+    dataset: str
+    case_id: str
+    reviewed: bool
+    queries: list[str]
+    similarity: float
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarConversation:
+    """A conversation that has no case either and begins with a similar query."""
+
+    environment: str
+    conversation_id: str
+    agent: str | None
+    query: str | None
+    ended_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseChoices:
+    """The cases to which a conversation may be mapped, the most similar first, and the conversations like it.
+
+    `method` and `reason` are those of its match by the current cases: one of them is None. `mapped_by` is the person who chose its
+    case. `case_total` counts the cases that meet the condition, of which `cases` are the first; `similar_total` those of `similar`, of
+    which at most `mapped_at_once` are mapped with the conversation at once.
+    """
+
+    environment: str
+    conversation_id: str
+    agent: str | None
+    queries: list[str | None]
+    dataset: str | None
+    case_id: str | None
+    method: str | None
+    reason: str | None
+    mapped_by: str | None
+    cases: list[CaseChoice]
+    case_total: int
+    similar: list[SimilarConversation]
+    similar_total: int
+    mapped_at_once: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

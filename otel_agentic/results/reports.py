@@ -414,6 +414,26 @@ class ObjectiveStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceHistory:
+    """The evidence against one objective of one group over time: at most about 500 points with the extremes.
+
+    Times are nanoseconds since 1970: the end of the conversation after which the e-value was reached, of the one at which the
+    objective was found to be broken, and of those at which the pass rate was found to have fallen.
+    """
+
+    agent: str | None
+    agent_version: str | None
+    environment: str | None
+    service: str | None
+    objective: str
+    alpha: float
+    end_ns: list[int]
+    e_value: list[float]
+    alarmed_ns: int | None
+    changed_ns: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedAlarm:
     """An alarm about an objective of a group: `broken`, or `fell` if the pass rate fell below the objective."""
 
@@ -449,9 +469,10 @@ class NotificationState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorList:
-    """The objectives of all groups, and the alarms, the newest first."""
+    """The objectives of all groups with the evidence over time, in the same order, and the alarms, the newest first."""
 
     objectives: list[ObjectiveStatus]
+    histories: list[EvidenceHistory]
     alarms: list[RaisedAlarm]
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from otel_agentic.store.conversations import conversations_named
 from otel_agentic.store.table import BOUNDS, Key, RowMap, Selection, Table, bounds, rows_with
-from otel_agentic.truth.annotations import Annotation, AnnotationTarget, ResolvedVerdict, resolve
+from otel_agentic.truth.annotations import CASE, Annotation, AnnotationTarget, ResolvedVerdict, resolve
 from otel_agentic.truth.load import Label
 
 if TYPE_CHECKING:
@@ -133,6 +133,15 @@ def load_verdicts(con: DuckDBPyConnection) -> dict[Key, ResolvedVerdict]:
     """Return the verdicts of people that may set the outcome of a conversation, by conversation."""
     resolved = resolve(current_annotations(con, decides=True))
     return {(target.environment or "", target.conversation_id): verdict for target, verdict in resolved.items()}
+
+
+def load_mappings(con: DuckDBPyConnection) -> dict[Key, str]:
+    """Return the case of each conversation that people mapped to one, as `dataset/case_id`; their newest choice counts."""
+    return {
+        (annotation.environment or "", annotation.conversation_id): annotation.case_id
+        for annotation in current_annotations(con, name=CASE)
+        if annotation.case_id is not None
+    }
 
 
 def annotated_since(con: DuckDBPyConnection, evaluation_id: str, selection: Selection) -> list[Key]:

@@ -206,12 +206,12 @@ CREATE TABLE annotations (
     revision INTEGER, -- newest conversation revision when it was annotated, null where it was not looked up
     turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
     position INTEGER, -- call (0-based position in its turn), null for the turn or conversation as a whole
-    name VARCHAR NOT NULL DEFAULT 'correct', -- annotated item: correct, answer (is the answer of a turn right), or the name of a metric
+    name VARCHAR NOT NULL DEFAULT 'correct', -- annotated item: correct, answer (is the answer of a turn right), case (the case that a person chose), or the name of a metric
     verdict VARCHAR, -- pass, fail or unsure; null where only a case, a value or a label is recorded
     value DOUBLE, -- value of the metric according to the annotator
     label VARCHAR, -- label of the metric according to the annotator
     case_id VARCHAR, -- case that the conversation is mapped to
-    decides BOOLEAN NOT NULL, -- whether the verdict may set the outcome of the conversation; false for turns, calls, metrics and calibration files
+    decides BOOLEAN NOT NULL, -- whether the verdict or the case may set the outcome of the conversation; false for turns, calls, metrics and calibration files
     random_sample BOOLEAN NOT NULL, -- whether the annotated conversations were declared to be a random sample
     note VARCHAR, -- comment
     origin VARCHAR, -- file and line
@@ -242,7 +242,7 @@ CREATE TABLE matches (
     dataset VARCHAR, -- case
     case_id VARCHAR, -- case, null when unmatched or ambiguous
     case_version VARCHAR, -- case version
-    method VARCHAR, -- case_id, labels_file, exact_queries, first_query or text
+    method VARCHAR, -- person, case_id, labels_file, exact_queries, first_query or text
     confidence DOUBLE, -- 0 to 1
     reason VARCHAR, -- unmatched or ambiguous
     candidates VARCHAR[] NOT NULL, -- cases that fitted equally
@@ -1128,7 +1128,7 @@ SELECT
     a.revision, -- newest conversation revision when it was annotated, null where it was not looked up
     a.turn_index, -- turn (0-based), null for the conversation as a whole
     a.position, -- call (0-based position in its turn), null for the turn or conversation as a whole
-    a.name, -- annotated item: correct, answer, or the name of a metric
+    a.name, -- annotated item: correct, answer, case, or the name of a metric
     a.verdict, -- pass, fail or unsure; null where only a case, a value or a label is recorded
     a.value, -- value of the metric according to the annotator
     a.label, -- label of the metric according to the annotator
@@ -1181,7 +1181,7 @@ SELECT
     conversation_id, -- conversation
     turn_index, -- turn (0-based), null for the conversation as a whole
     position, -- call (0-based position in its turn), null for the turn or conversation as a whole
-    name, -- annotated item: correct, answer, or the name of a metric
+    name, -- annotated item: correct, answer, case, or the name of a metric
     count(*) FILTER (verdict = 'pass') AS passes, -- annotators that pass it
     count(*) FILTER (verdict = 'fail') AS fails, -- annotators that fail it
     string_agg(annotator || ': ' || verdict, ', ' ORDER BY annotator) AS verdicts, -- who gave which verdict

@@ -40,6 +40,12 @@ BOUNDS: Final = """
     AND ($agent_version IS NULL OR c.agent_version = $agent_version)
     AND ($environment IS NULL OR c.environment = $environment)
 """
+#: Selects the conversations `c` in which a user's query contains a text.
+ASKS: Final = """
+    ($text IS NULL OR (c.environment, c.conversation_id, c.revision) IN (
+        SELECT (environment, conversation_id, revision) FROM turns WHERE contains(lower(query), lower($text))
+    ))
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

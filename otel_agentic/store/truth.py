@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.table import (
+    ASKS,
     BOUNDS,
     Key,
     Raw,
@@ -315,6 +316,9 @@ def _expectations(case: Case) -> list[tuple[int | None, ToolExpectation]]:
     return [(None, case.tools), *expectations] if case.tools is not None else expectations
 
 
+#: Kinds of matches that a person may have to look at.
+MatchKind = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]
+
 _TRUTH: Final = f"""
 SELECT
     k.dataset, k.case_id, k.version, k.agent, k.tags, k.source, coalesce(k.reviewed, true) AS reviewed,
@@ -329,8 +333,9 @@ FROM cases k
 WHERE k.current
 ORDER BY k.dataset, k.case_id
 """  # noqa: S608 — a constant of our own
-_MATCHES: Final = f"""
+_MATCHED: Final = f"""
 SELECT
+    epoch_ns(c.window_time) AS rank, c.revision, c.closed_by, make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at,
     c.environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
     coalesce(m.reason, CASE WHEN m.evaluation_id IS NULL THEN 'not evaluated yet' END) AS reason,
     m.candidates, m.warning, m.suggested_dataset, m.suggested_case_id, m.suggested_confidence, m.suggested_margin
@@ -343,8 +348,29 @@ LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.e
 WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only
     OR ($only = 'warning' AND m.warning IS NOT NULL) OR ($only = 'suggested' AND m.suggested_case_id IS NOT NULL)
     OR ($only = 'text' AND m.method = 'text'))
-ORDER BY c.window_time DESC, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
+_MATCHES: Final = f"""
+SELECT * EXCLUDE (rank, revision, closed_by, ended_at) FROM ({_MATCHED}) ORDER BY rank DESC, environment, conversation_id
+"""  # noqa: S608 — the same
+_COUNT_MATCHES: Final = f"SELECT count(*) FROM ({_MATCHED} AND {ASKS})"  # noqa: S608 — the same
+_AFTER: Final = "(rank, environment, conversation_id) < ($rank, $after_environment, $after_id)"
+_MATCH_PAGE: Final = f"""
+WITH page AS (
+    FROM ({_MATCHED} AND {ASKS})
+    WHERE {{position}}
+    ORDER BY rank DESC, environment DESC, conversation_id DESC
+    LIMIT $limit
+)
+SELECT
+    *,
+    (
+        SELECT arg_min(query, turn_index) FROM turns t
+        WHERE t.environment = page.environment AND t.conversation_id = page.conversation_id AND t.revision = page.revision
+            AND trim(query) <> ''
+    ) AS query
+FROM page
+ORDER BY rank DESC, environment DESC, conversation_id DESC
+"""  # noqa: S608 — the same
 _BY_TEXT: Final = f"""
 SELECT count(*) FILTER (m.method = 'text'), count(*) FILTER (m.suggested_case_id IS NOT NULL)
 FROM conversations c
@@ -366,6 +392,32 @@ def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | N
     by text; None keeps all.
     """
     return rows(con, _MATCHES, {**bounds(selection), "only": only})
+
+
+def match_page(
+    con: DuckDBPyConnection,
+    selection: Selection,
+    *,
+    only: str | None,
+    text: str | None,
+    after: tuple[int, str, str] | None,
+    limit: int,
+) -> tuple[list[Row], int]:
+    """Return matches, the newest conversations first, each with its `rank` in the order, and the number of all of them.
+
+    Args:
+        con: a connection.
+        selection: the conversations to consider.
+        only: see `list_matches`.
+        text: only conversations with a query that contains it.
+        after: rank, environment and id of the conversation that ends the previous page.
+        limit: the largest number of rows.
+    """
+    where = {**bounds(selection), "only": only, "text": text}
+    position = {} if after is None else dict(zip(("rank", "after_environment", "after_id"), after, strict=True))
+    sql = _MATCH_PAGE.format(position=_AFTER if position else "TRUE")
+    ((total,),) = con.execute(_COUNT_MATCHES, where).fetchall()
+    return rows(con, sql, {**where, **position, "limit": limit}), int(total)
 
 
 def matched_by_text(con: DuckDBPyConnection, selection: Selection) -> tuple[int, int]:

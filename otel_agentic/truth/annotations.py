@@ -20,6 +20,8 @@ VerdictOrigin = Literal["adjudication", "annotators"]
 #: The name of annotations about a conversation as a whole, and of those about the answer of a turn.
 CORRECT: Final = "correct"
 ANSWER: Final = "answer"
+#: The name of annotations that map a conversation to a case.
+CASE: Final = "case"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +37,12 @@ class Annotation:
         revision: its newest revision at that time; None if the conversation was not looked up.
         turn_index: 0-based; None for the conversation as a whole.
         position: 0-based position of a call in its turn; None for the turn or conversation as a whole.
-        name: `CORRECT`, `ANSWER`, or the full name of a metric.
+        name: `CORRECT`, `ANSWER`, `CASE`, or the full name of a metric.
         verdict: None if only a case, a value or a label is recorded.
         value: value of the metric according to the annotator.
         label: label of the metric according to the annotator.
         case_id: case that the conversation is mapped to.
-        decides: whether the verdict may set the outcome of the conversation.
+        decides: whether the verdict, or the case, may set the outcome of the conversation.
         random_sample: whether the annotated conversations were declared to be a random sample.
         note: comment.
         origin: file and line.

@@ -93,13 +93,17 @@ LabelSource = Literal["labels", "adjudication", "annotators"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """The label of one conversation; `verdict` True is a pass, `line` is 1-based (0 without a file)."""
+    """The label of one conversation; `verdict` True is a pass, `line` is 1-based (0 without a file).
+
+    `case_method` is how the conversation was mapped to `case_id`: by a labels file, or by a person.
+    """
 
     conversation_id: str
     case_id: str | None
     verdict: bool | None
     line: int
     source: LabelSource = "labels"
+    case_method: Literal["labels_file", "person"] = "labels_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Matching of conversations with cases by id, queries or text; a conversation without a reliable match stays unknown.
 
-The methods are tried in this order, and the first match counts: the case id in the spans, the labels file, the queries
-of the whole conversation, its first query, and, if the settings enable it, the text of all queries. Queries are
-compared after `normalise`. If a method matches two cases equally well, the conversation is ambiguous and no weaker
+The methods are tried in this order, and the first match counts: the case that a person chose, the case id in the spans,
+the labels file, the queries of the whole conversation, its first query, and, if the settings enable it, the text of all
+queries. Queries are compared after `normalise`. If a method matches two cases equally well, the conversation is ambiguous and no weaker
 method is tried. Drafts that have not been reviewed are tried only if no reviewed case matches by any method. Unless the
 settings enable matches by text, the most similar case is only a suggestion.
 """
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from otel_agentic.truth.model import Case, ToolExpectation
     from otel_agentic.truth.text_index import TextIndex, TextMatch
 
-MatchMethod = Literal["case_id", "labels_file", "exact_queries", "first_query", "text"]
+MatchMethod = Literal["person", "case_id", "labels_file", "exact_queries", "first_query", "text"]
 
 #: Confidence of each method, in [0, 1]. The first query matches one case today, but a future case may begin in the same
 #: way. A match by text has its own calibrated probability.
 CONFIDENCE: Final[Mapping[MatchMethod, float]] = {
+    "person": 1.0,
     "case_id": 1.0,
     "labels_file": 1.0,
     "exact_queries": 1.0,
@@ -46,9 +47,9 @@ Queries = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A case id assigned to a conversation, and its source: the spans or the labels file."""
+    """A case id assigned to a conversation, and its source: a person, the spans or the labels file."""
 
-    method: Literal["case_id", "labels_file"]
+    method: Literal["person", "case_id", "labels_file"]
     case_id: str
 
 
@@ -116,6 +117,10 @@ class Pool:
     def nearest(self, request: MatchRequest) -> TextMatch | None:
         """Return the case whose text is most similar to the user's queries, or None."""
         return self._texts.nearest(request.queries, request.agent_name)
+
+    def similar(self, queries: Iterable[str | None], agent_name: str | None) -> list[tuple[Case, float]]:
+        """Return the cases for an agent with their similarity to the user's queries, in [0, 1]."""
+        return self._texts.similar(queries, agent_name)
 
     @cached_property
     def _texts(self) -> TextIndex:
@@ -285,6 +290,12 @@ def _mentions(values: Iterable[Value], conversation: Conversation) -> bool:
 UnmatchedReason = Literal["unmatched", "ambiguous"]
 
 _SHOWN_CHARACTERS: Final = 200
+#: What assigns a case id, in a sentence.
+_SOURCES: Final = {
+    "person": "a person chose",
+    "case_id": "the spans name",
+    "labels_file": "the labels file names",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +354,12 @@ class CaseIndex:
             return _unmatched("ambiguous", hit.cases, warning)
         return _matched(hit, conversation, warning)
 
+    def similar(self, queries: Iterable[str | None], agent_name: str | None) -> list[tuple[Case, float]]:
+        """Return the cases for an agent, those with the most similar text first, with the similarity in [0, 1]."""
+        all_queries = list(queries)
+        cases = [pair for pool in (self._reviewed, self._drafts) for pair in pool.similar(all_queries, agent_name)]
+        return sorted(cases, key=lambda pair: (-pair[1], pair[0].key))
+
     def _by_text(self, request: MatchRequest) -> TextMatch | None:
         """Return the case with the most similar text, or None if the confidence is below the threshold."""
         matches = (pool.nearest(request) for pool in (self._reviewed, self._drafts))
@@ -355,8 +372,7 @@ class CaseIndex:
         return self._reason_unused(unused[0], request.agent_name) if unused else None
 
     def _reason_unused(self, named: Named, agent_name: str | None) -> str:
-        source = "the spans name" if named.method == "case_id" else "the labels file names"
-        subject = f"{source} case {_shortened(named.case_id)!r}"
+        subject = f"{_SOURCES[named.method]} case {_shortened(named.case_id)!r}"
         cases = [*self._reviewed.named(named.case_id)[0], *self._drafts.named(named.case_id)[0]]
         if not cases:
             return f"{subject}, which is in no dataset; load its file or correct the id"
@@ -382,10 +398,11 @@ def _by_key(cases: Iterable[Case]) -> dict[tuple[str, str], Case]:
 
 
 def _request(conversation: Conversation, label: Label | None) -> MatchRequest:
-    candidates = [
-        Named(method="case_id", case_id=conversation.case_id or ""),
-        Named(method="labels_file", case_id=(label and label.case_id) or ""),
-    ]
+    candidates = [Named(method="case_id", case_id=conversation.case_id or "")]
+    if label is not None and label.case_id:
+        assigned = Named(method=label.case_method, case_id=label.case_id)
+        # A person has seen the conversation, so their choice comes first.
+        candidates.insert(0 if assigned.method == "person" else 1, assigned)
     return MatchRequest(
         named=[named for named in candidates if named.case_id.strip()],
         agent_name=conversation.agent_name,

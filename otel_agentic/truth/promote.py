@@ -45,17 +45,22 @@ class Cluster:
     """Conversations with similar opening queries.
 
     `query` is the most frequent first query in the words of the newest conversation, None if not captured; `example` is that
-    conversation. `size` counts conversations, `share` is their share of all clustered ones, in (0, 1]. `agents` are names,
+    conversation. `members` are the conversations, newest first, and `share` is their share of all clustered ones, in (0, 1]. `agents` are names,
     most frequent first. Times are those of the earliest and the latest end, ns since the epoch.
     """
 
     query: str | None
-    size: int
+    members: tuple[Opening, ...]
     share: float
     agents: tuple[str, ...]
     example: Opening
     first_seen_ns: int
     last_seen_ns: int
+
+    @property
+    def size(self) -> int:
+        """The number of conversations."""
+        return len(self.members)
 
 
 def cluster(openings: Iterable[Opening]) -> list[Cluster]:
@@ -109,18 +114,22 @@ def _join(sizes: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
 
 
 def _cluster(leading: Sequence[Opening], members: Sequence[Opening], total: int) -> Cluster:
-    example = max(leading, key=lambda opening: (opening.ended_ns, opening.environment, opening.conversation_id))
+    example = max(leading, key=_recency)
     agents = Counter(opening.agent for opening in members if opening.agent is not None)
     ends = [opening.ended_ns for opening in members]
     return Cluster(
         query=example.query,
-        size=len(members),
+        members=tuple(sorted(members, key=_recency, reverse=True)),
         share=len(members) / total,
         agents=tuple(sorted(agents, key=lambda name: (-agents[name], name))),
         example=example,
         first_seen_ns=min(ends),
         last_seen_ns=max(ends),
     )
+
+
+def _recency(opening: Opening) -> tuple[int, str, str]:
+    return opening.ended_ns, opening.environment, opening.conversation_id
 
 
 PROMOTED_TAG: Final = "production"

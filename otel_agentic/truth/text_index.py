@@ -119,10 +119,29 @@ class TextIndex:
             return None
         return TextMatch(case=self._cases[position], confidence=probability(features), margin=features.margin)
 
+    def similar(self, queries: Iterable[str | None], agent_name: str | None) -> list[tuple[Case, float]]:
+        """Return the cases for an agent with their similarity to the queries of a conversation, in [0, 1]."""
+        similarity, _ = self._compared(Spoken.of(queries), agent_name)
+        return [
+            (case, min(1.0, float(value)))
+            for case, value, is_for in zip(self._cases, similarity, self._is_for(agent_name), strict=True)
+            if is_for
+        ]
+
     def best(self, spoken: Spoken, agent_name: str | None) -> tuple[int, Features] | None:
         """Return the position and features of the most similar case for an agent, or None if no case shares a word."""
         if not self._cases:
             return None
+        similarity, shared = self._compared(spoken, agent_name)
+        position = int(np.argmax(similarity))
+        if similarity[position] <= 0:
+            return None
+        best = float(similarity[position])
+        similarity[position] = 0.0
+        return position, Features(best, best - float(similarity.max()), float(shared[position]))
+
+    def _compared(self, spoken: Spoken, agent_name: str | None) -> tuple[Floats, Floats]:
+        """Return the similarity of each case, 0 for cases of other agents, and the weights of what it shares."""
         terms = _terms(map(self._spelling.corrected, spoken.words))
         total, shared, weight = np.zeros(len(self._cases)), np.zeros(len(self._cases)), 0.0
         for kind, channel in self._channels.items():
@@ -133,13 +152,7 @@ class TextIndex:
             weight += _WEIGHTS[kind]
             if kind != "pairs":  # pairs consist of the same words
                 shared += weights
-        similarity = total / (weight or 1.0) * self._is_for(agent_name)
-        position = int(np.argmax(similarity))
-        if similarity[position] <= 0:
-            return None
-        best = float(similarity[position])
-        similarity[position] = 0.0
-        return position, Features(best, best - float(similarity.max()), float(shared[position]))
+        return total / (weight or 1.0) * self._is_for(agent_name), shared
 
     def excludes(self, spoken: Spoken, position: int) -> bool:
         """Return whether a similar case is not a match: the texts share too few words, or are different requests."""

@@ -125,6 +125,26 @@ class Finals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """The evidence against an objective after each block that closed, in order.
+
+    Attributes:
+        ended_ns: (blocks,) end of the last conversation of the block, ns since the epoch.
+        log_e: (blocks,) natural logarithm of the e-value.
+        changed: the positions of the blocks at which the change detector raised an alarm.
+    """
+
+    ended_ns: IntArray
+    log_e: FloatArray
+    changed: tuple[int, ...] = ()
+
+    @classmethod
+    def none(cls) -> Trace:
+        """Return the trace without a block."""
+        return cls(ended_ns=np.zeros(0, np.int64), log_e=np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Monitor:
     """The state of one objective of one group after all conversations so far, which `then` continues.
 
@@ -204,10 +224,14 @@ class Monitor:
             until_ns: the time up to which conversations are complete, ns: blocks that close by then count. None: all
                 blocks are closed.
         """
+        return self.traced(finals, until_ns)[0]
+
+    def traced(self, finals: Finals, until_ns: int | None = None) -> tuple[Monitor, Trace]:
+        """Return the monitor after further conversations, and the evidence on the way there; see `then`."""
         if isinstance(self.evidence, BlockEvidence):
             return self._then_blocks(self.evidence, self.waiting.and_then(finals), until_ns)
         if not finals.correct.size:
-            return self
+            return self, Trace.none()
         cases, case_index = (
             _join_cases(self.cases, finals.case)
             if self.objective.method == "per_case"
@@ -220,22 +244,24 @@ class Monitor:
             n=np.ones(finals.correct.size, np.int64),
             c=finals.correct.astype(np.int64),
         )
-        return replace(self._after_blocks(counted, path), evidence=evidence, cases=cases)
+        monitor, trace = self._after_blocks(counted, path)
+        return replace(monitor, evidence=evidence, cases=cases), trace
 
-    def _then_blocks(self, evidence: BlockEvidence, finals: Finals, until_ns: int | None) -> Monitor:
+    def _then_blocks(self, evidence: BlockEvidence, finals: Finals, until_ns: int | None) -> tuple[Monitor, Trace]:
         number, closes = finals.blocks(self.block)
         closed = np.ones_like(finals.correct) if until_ns is None else closes <= until_ns
         if not closed.any():
-            return replace(self, waiting=finals)
+            return replace(self, waiting=finals), Trace.none()
         counted = _ClosedBlocks.of(number[closed], closes[closed], finals.where(closed))
         new_evidence, path = evidence.then(counted.means, self.p0)
-        return replace(self._after_blocks(counted, path), evidence=new_evidence, waiting=finals.where(~closed))
+        monitor, trace = self._after_blocks(counted, path)
+        return replace(monitor, evidence=new_evidence, waiting=finals.where(~closed)), trace
 
-    def _after_blocks(self, counted: _ClosedBlocks, path: FloatArray) -> Monitor:
-        """Return the monitor after counting blocks, with the alarms that they raised."""
+    def _after_blocks(self, counted: _ClosedBlocks, path: FloatArray) -> tuple[Monitor, Trace]:
+        """Return the monitor after counting blocks, with the alarms that they raised, and the evidence after each."""
         values, changes = self.detector.watch(self.values, counted.means)
         alarm = int(first_alarm(path, self.objective.alpha))
-        return replace(
+        monitor = replace(
             self,
             values=values,
             n=self.n + int(counted.n.sum()),
@@ -245,6 +271,7 @@ class Monitor:
             changed_ns=int(counted.last_ns[changes[-1]]) if changes else self.changed_ns,
             changes=self.changes + len(changes),
         )
+        return monitor, Trace(ended_ns=counted.last_ns, log_e=path, changed=tuple(map(int, changes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

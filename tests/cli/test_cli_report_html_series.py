@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from otel_agentic.render.html.series import Series, breaks, thinned
+from otel_agentic.render.html.series import Series, breaks
 from otel_agentic.results.charts import HistoryRow
+from otel_agentic.stats.thinning import thinned
 from tests.cli.partial import partial
 from tests.cli.pictured import HOUR_NS, history, window
 

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 _CONVERSATION = "/conversation?id=lyon-family-1.1.0-3&environment=demo"
-_OTHERS = ["/review", "/cases", "/case?case_id=lyon-family", "/case?id=lyon-family-1.1.0-3", "/monitors", "/tail"]
+_OTHERS = [
+    "/review",
+    "/cases",
+    "/case?case_id=lyon-family",
+    "/case?id=lyon-family-1.1.0-3",
+    "/matches",
+    "/match?id=lyon-family-1.1.0-3",
+    "/monitors",
+    "/tail",
+]
 _PAGES = ["/", *(path for path in PAGES if path not in {"/conversation", "/span"}), _CONVERSATION, *_OTHERS]
 _WIDTHS = (1280, 390)
 _ITEMS = 20
@@ -51,6 +60,7 @@ def open_console(
 ) -> Page:
     """Return a page of a new browser context, logged in by a link."""
     page = browser.new_context(**options).new_page()
+    page.set_default_timeout(120_000)  # a loaded machine is slow, and no test measures time
     page.on("console", lambda message: messages.append(f"{page.url}: {message.text}"))
     page.on("pageerror", lambda error: messages.append(f"{page.url}: {error}"))
     page.on("dialog", lambda dialog: messages.append(f"{page.url}: dialog {dialog.message}"))
@@ -69,6 +79,24 @@ def test_pages_fit_their_window_without_a_message(
             page.set_viewport_size({"width": width, "height": 900})
             page.goto(console.url + path)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+    assert messages == []
+
+
+def test_paper_has_folded_parts_and_no_forms_and_is_black_on_white(
+    browser: Browser, console: RunningConsole, messages: list[str]
+) -> None:
+    page = open_console(browser, console, "ana", messages, color_scheme="dark")
+    page.goto(console.url + _CONVERSATION)
+    folded = page.get_by_role("region", name="Scores of metrics")
+    assert not folded.is_visible()
+
+    page.emulate_media(media="print", color_scheme="dark")
+    assert folded.is_visible()
+    assert [page.locator(css).filter(visible=True).count() for css in ("nav", "form", "button")] == [0, 0, 0]
+    colours = "[getComputedStyle(document.body).color, getComputedStyle(document.querySelector('main a')).color]"
+    assert page.evaluate(colours) == ["rgb(0, 0, 0)", "rgb(0, 0, 0)"]
+    page.set_viewport_size({"width": 700, "height": 900})  # about that of a sheet of A4 between its margins
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert messages == []
 
 

@@ -137,8 +137,7 @@ def test_a_conversation_without_a_case_becomes_one(console: RunningConsole) -> N
             form["record"].replace("When is there a train", "Is there a ferry").replace("Book it", "Rent it")
         )
         moved = save(session, form)
-        cases = session.get("/cases")
-        link = re.search(r'<a href="(/case\?id=[^"]+)">make it a case</a>', cases.text)
+        link = re.search(r'<a href="(/case\?id=[^"]+)">create</a>', session.get("/matches").text)
 
         assert "not evaluated" in text_of(moved)
         assert link is not None

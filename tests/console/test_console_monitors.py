@@ -67,6 +67,30 @@ def test_an_alarm_leads_to_its_conversations_and_is_acknowledged(console: Runnin
         assert session.post("/acknowledge", data={"alarm_id": "x"}).status_code == 400
 
 
+def test_the_evidence_over_time_crosses_the_limit_where_the_alarm_was_raised(console: RunningConsole) -> None:
+    with console.session() as session:
+        alarm = next(alarm for alarm in raised(session) if alarm["kind"] == "broken")
+        twin = session.get("/monitors.json").json()
+        page = session.get("/monitors")
+        later = session.get("/monitors.json?since=1h").json()["histories"]
+
+    history, other = sorted(twin["histories"], key=lambda row: row["alarmed_ns"] is None)
+    limit = 1 / history["alpha"]
+    crossed = next(end for end, value in zip(history["end_ns"], history["e_value"], strict=True) if value >= limit)
+    objective = next(row for row in twin["objectives"] if row["agent_version"] == history["agent_version"])
+
+    assert [row["objective"] for row in twin["histories"]] == [row["objective"] for row in twin["objectives"]]
+    assert (history["agent_version"], history["alarmed_ns"]) == (alarm["agent_version"], crossed)
+    assert history["end_ns"] == sorted(history["end_ns"])
+    assert (len(history["end_ns"]), history["e_value"][-1]) == (objective["n"], objective["e_value"])
+    assert other["alarmed_ns"] is None
+    assert max(other["e_value"]) < limit
+    assert page.text.count('<svg class="plot narrow" role="img"') == 2
+    assert page.text.count(f"alarm at {limit:g}</text>") == 4
+    assert page.text.count("■<title>the objective is broken</title>") == 2
+    assert [len(row["end_ns"]) for row in later] == [len(row["end_ns"]) for row in twin["histories"]]
+
+
 def test_an_alarm_is_sent_to_each_target_although_one_does_not_answer(tmp_path: Path, demo_file: Path) -> None:
     db = tmp_path / "demo.duckdb"
     shutil.copy(demo_file, db)

@@ -30,6 +30,7 @@ _PAGES = [
     _CONVERSATION,
     "/review",
     "/tail",
+    "/matches",
     "/sql?q=SELECT+42",
 ]
 _TAG = re.compile(r"<[^>]+>")

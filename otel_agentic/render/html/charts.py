@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from otel_agentic.render.html.filters import TIERS, time_of
-from otel_agentic.render.html.series import Series, thinned
+from otel_agentic.render.html.series import Series
 from otel_agentic.render.report_notes import rates_by_k, shown_estimates
 from otel_agentic.render.text import interval, plural
+from otel_agentic.stats.thinning import thinned
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from otel_agentic.results.charts import CurveRow, History, HistoryRow
-    from otel_agentic.results.reports import Rate
+    from otel_agentic.results.reports import EvidenceHistory, Rate
 
 #: Natural widths of a chart, px: in a column of a grid or on a phone, half of the page, and the whole page.
 NARROW_PX: Final = 370
@@ -36,6 +37,10 @@ _TOP: Final = 8
 #: Height of the line of tick labels below a chart.
 _BOTTOM: Final = 24
 _GRID: Final = ((0.0, "0"), (0.25, ".25"), (0.5, ".5"), (0.75, ".75"), (1.0, "1"))
+#: Labels of powers of ten, and the range of e-values that a chart displays, in decades.
+_POWERS: Final = {-2: ".01", -1: ".1", 0: "1", 1: "10", 2: "100", 3: "1k", 4: "10k", 6: "1M"}
+_LEAST_DECADES: Final = -2.0
+_MOST_DECADES: Final = 6.0
 #: The height of the curves over k, as a share of the width, and its limits.
 _CURVE_SHARE: Final = 0.34
 _CURVE_PX: Final = (170, 250)
@@ -106,6 +111,24 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A horizontal line at a height in px, with its name."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """A sign at a point in px, with its meaning."""
+
+    x: float
+    y: float
+    text: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A chart of one width; `name` is unique in the page, `css` is empty if the chart is visible at every width."""
 
@@ -120,6 +143,8 @@ class Chart:
     lines: Sequence[Line]
     blocks: Sequence[Block] = ()
     strips: Sequence[Tick] = ()
+    limits: Sequence[Limit] = ()
+    signs: Sequence[Sign] = ()
 
     @property
     def left(self) -> int:
@@ -220,6 +245,60 @@ def timeline_charts(
         )
 
     return _in_widths(chart, WHOLE_PX if is_wide else None)
+
+
+def evidence_charts(row: EvidenceHistory, name: str, wide_px: int | None) -> list[Chart]:
+    """Return the e-value of an objective over time on a logarithmic scale, with its limit and its alarms.
+
+    Args:
+        row: the history of the objective.
+        name: unique in the page.
+        wide_px: the width of the chart where there is room; None: it is always narrow.
+    """
+    limit = 1 / row.alpha
+    logs = np.log10(row.e_value)
+    highest = min(_MOST_DECADES, max(float(logs.max()), np.log10(limit)) + 0.3)
+    lowest = max(_LEAST_DECADES, min(float(logs.min()), 0.0) - 0.1)
+
+    def height_of(log: float) -> float:
+        return float((min(max(log, lowest), highest) - lowest) / (highest - lowest))
+
+    def chart(width: int, css: str) -> Chart:
+        scale = _Scale(first=row.end_ns[0], last=row.end_ns[-1], width=width, height=_LINES_PX)
+        points = [(scale.x(end), scale.y(height_of(log))) for end, log in zip(row.end_ns, logs.tolist(), strict=True)]
+        marks = [Mark(x=x, y=y) for x, y in points] if len(points) <= _MAX_MARKS else []
+        alarms = [(row.alarmed_ns, "■", "the objective is broken")] if row.alarmed_ns is not None else []
+        alarms += [(moment, "▼", "the pass rate fell") for moment in row.changed_ns]
+        return Chart(
+            name=name + css[:1],
+            title=f"e-value of {row.objective} over time",
+            description=(
+                f"{plural(len(row.end_ns), 'point')} from {time_of(row.end_ns[0])} to {time_of(row.end_ns[-1])} UTC, the last at "
+                f"{row.e_value[-1]:.3g}; an alarm is raised at {limit:.4g}; {plural(len(alarms), 'alarm')}"
+            ),
+            css=css,
+            width=width,
+            height=_LINES_PX + _TOP + _BOTTOM,
+            grid=[
+                Tick(at=scale.y(height_of(decade)), text=_POWERS[decade], anchor="end")
+                for decade in _POWERS
+                if lowest <= decade <= highest
+            ],
+            ticks=_time_ticks(scale),
+            lines=[Line(css="pow", band="", path=_joined(points), bars="", marks=marks)],
+            limits=[Limit(at=scale.y(height_of(np.log10(limit))), text=f"alarm at {limit:.4g}")],
+            signs=[
+                Sign(x=scale.x(moment), y=scale.y(_at(row, logs, moment, height_of)) - 6, text=sign, title=meaning)
+                for moment, sign, meaning in alarms
+            ],
+        )
+
+    return _in_widths(chart, wide_px)
+
+
+def _at(row: EvidenceHistory, logs: npt.NDArray[np.float64], moment: int, height_of: Callable[[float], float]) -> float:
+    """Return the height of the line at a time, in [0, 1]."""
+    return height_of(float(np.interp(moment, row.end_ns, logs)))
 
 
 def _in_widths(chart: Callable[[int, str], Chart], wide_px: int | None) -> list[Chart]:
@@ -353,7 +432,7 @@ def _time_ticks(scale: _Scale) -> list[Tick]:
     times = [*range(start, int(last_s) + 1, step)][: most + 1] or [int(first_s)]
     return [
         Tick(
-            at=scale.x(time_s * _NS_PER_S),
+            at=max(_LEFT, scale.x(time_s * _NS_PER_S)),
             text=_time_label(time_s, step, is_first=index == 0),
             anchor="start" if index == 0 else "end" if scale.x(time_s * _NS_PER_S) > scale.width - 40 else "middle",
         )

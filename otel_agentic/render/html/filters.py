@@ -29,8 +29,9 @@ _LOSSES: Final = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 _MAX_LABELS: Final = 8
 #: Larger e-values are shown as greater than this one.
 _MAX_E_VALUE: Final = 1e6
-#: A part of a text that is never broken: up to a space or a character that joins words, and at most 18 characters.
-_PIECE: Final = re.compile(r"[^-_/:@.,(= ]{0,17}[-_/:@.,(= ]+|[^-_/:@.,(= ]{1,18}")
+#: A part of a text that is never broken: words of at most 14 characters; of a longer word, up to a character that joins
+#: words, and at most 18 characters.
+_PIECE: Final = re.compile(r"(?<![^ ])(?:[^ ]{1,14}(?: +|$))+|[^-_/:@.,(= ]{0,17}[-_/:@.,(= ]+|[^-_/:@.,(= ]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +101,8 @@ def paragraph(value: object, limit: int) -> str:
 def pieces(text: str) -> list[str]:
     """Return the parts of a text between which a line may break.
 
-    >>> pieces("look_up the order")
-    ['look_', 'up ', 'the ', 'order']
+    >>> pieces("look_up_the_order of a user")
+    ['look_', 'up_', 'the_', 'order ', 'of a user']
     """
     return _PIECE.findall(text)
 
@@ -150,7 +151,7 @@ def by_count(counts: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A part of a bar in percent of its width: the CSS class, where it begins, and how long it is."""
+    """A part of a bar in percent of its width: the CSS class, where it begins (empty at 0), and how long it is."""
 
     css: str
     x: str
@@ -185,7 +186,7 @@ def share_bars(counts: Sequence[Share]) -> list[Bar]:
     """Return the bars of the parts of a whole, one after another.
 
     >>> [(bar.x, bar.width) for bar in share_bars([Share(css="a", count=1), Share(css="b", count=3)])]
-    [('0', '24.5'), ('25', '75')]
+    [('', '24.5'), ('25', '75')]
     """
     total = sum(share.count for share in counts) or 1
     ends = [0.0]
@@ -200,7 +201,7 @@ def share_bars(counts: Sequence[Share]) -> list[Bar]:
 
 
 def _bar(css: str, x: float, width: float) -> Bar:
-    return Bar(css=css, x=f"{x:.4g}", width=f"{width:.4g}")
+    return Bar(css=css, x=f"{x:.3g}" if x else "", width=f"{width:.3g}")
 
 
 def outcome_counts(group: ReportGroup) -> list[Share]:

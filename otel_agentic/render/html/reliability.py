@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.render.html.charts import Chart, curve_charts, timeline_charts
+from otel_agentic.render.html.charts import HALF_PX, WHOLE_PX, Chart, curve_charts, evidence_charts, timeline_charts
 from otel_agentic.render.html.filters import TierStyle, column_name, distinguishing_keys, names, time_of, words
 from otel_agentic.render.html.series import Series
 from otel_agentic.render.report_notes import (
@@ -22,6 +22,7 @@ from otel_agentic.results.reports import ObjectiveStatus, Rate, Report, ReportGr
 if TYPE_CHECKING:
     from otel_agentic.render.html.links import Href, Links
     from otel_agentic.results.charts import Charts, CurveRow, Curves, History, HistoryRow
+    from otel_agentic.results.reports import EvidenceHistory
 
 #: The largest number of rows of a table; `--format json` contains all of them.
 ROW_LIMIT: Final = 500
@@ -220,6 +221,29 @@ def objective_state(objective: ObjectiveStatus) -> TierStyle:
     if not objective.n:
         return TierStyle(words="nothing final yet", css="insufficient-evidence", sign="○")
     return TierStyle(words="no alarm", css="ready", sign="●")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidencePanel:
+    """The chart of the evidence against an objective, in one or two widths."""
+
+    objective: ObjectiveStatus
+    names: Sequence[object]
+    charts: Sequence[Chart]
+
+
+def evidence_panels(
+    objectives: Sequence[ObjectiveStatus], histories: Sequence[EvidenceHistory]
+) -> Iterator[EvidencePanel]:
+    """Yield the charts of objectives over time, broken ones first; one with fewer than two points has none."""
+    drawn = [(row, history) for row, history in zip(objectives, histories, strict=True) if len(history.end_ns) > 1]
+    drawn.sort(key=lambda pair: (not pair[0].alarm, -pair[0].e_value))
+    keys = distinguishing_keys([row for row, _ in drawn], "agent")
+    wide_px = {1: WHOLE_PX, 2: HALF_PX}.get(len(drawn))
+    for index, (row, history) in enumerate(drawn):
+        yield EvidencePanel(
+            objective=row, names=names(row, keys), charts=evidence_charts(history, f"e{index}", wide_px)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

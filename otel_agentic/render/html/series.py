@@ -1,4 +1,4 @@
-"""Points over time of one group: where a line breaks, how it is thinned, and the runs of a tier."""
+"""Points over time of one group: where a line breaks, and the runs of a tier."""
 
 from __future__ import annotations
 
@@ -105,34 +105,6 @@ def breaks(ends_ns: npt.NDArray[np.int64], width_ns: int | None) -> npt.NDArray[
     if width_ns is not None:
         is_break |= steps > width_ns
     return np.concatenate([[False], is_break])
-
-
-def thinned(columns: Floats, most: int) -> npt.NDArray[np.intp]:
-    """Return the indices of at most about `most` points that draw the same picture: ends and extremes of intervals.
-
-    Args:
-        columns: (points, columns) the drawn values; the extremes of each column are kept.
-        most: the approximate maximum number of points.
-
-    >>> thinned(np.array([[0.0], [0.0], [9.0], [0.0], [0.0], [0.0], [0.0], [0.0]]), 4).tolist()
-    [0, 2, 7]
-    """
-    count, width = columns.shape
-    if count <= most:
-        return np.arange(count)
-    stretches = np.array_split(np.arange(count), max(1, most // (2 + 2 * width)))
-    lowest, highest = (np.where(np.isnan(columns), worst, columns) for worst in (np.inf, -np.inf))
-    extremes = [
-        index
-        for stretch in stretches
-        for index in (
-            stretch[0],
-            stretch[-1],
-            *stretch[lowest[stretch].argmin(axis=0)],
-            *stretch[highest[stretch].argmax(axis=0)],
-        )
-    ]
-    return np.unique(extremes)
 
 
 def _floats(values: Sequence[float | None]) -> Floats:

@@ -13,7 +13,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.conversations import conversations_named, shared_id_message
-from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
+from otel_agentic.store.table import ASKS, BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
 from otel_agentic.windows.model import ScoredConversation
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ LEFT JOIN conversation_scores s
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
 WHERE NOT c.superseded AND {BOUNDS}
-    AND ($id IS NULL OR c.conversation_id = $id)
+    AND ($id IS NULL OR c.conversation_id = $id) AND {ASKS}
     AND ($kind IS NULL OR ($kind = 'failing' AND s.outcome = 'fail') OR m.reason = $kind
         OR ($kind = 'warning' AND m.warning IS NOT NULL) OR ($kind = 'suggested' AND m.suggested_case_id IS NOT NULL)
         OR ($kind = 'text' AND m.method = 'text'))
@@ -299,9 +299,13 @@ def candidates(
     *,
     kind: Kind | None = None,
     conversation_id: str | None = None,
+    text: str | None = None,
 ) -> list[Candidate]:
-    """Return the conversations of a selection, newest first; `kind` keeps those of one kind."""
-    where = {**bounds(selection), "kind": kind, "id": conversation_id}
+    """Return the conversations of a selection, newest first.
+
+    `kind` keeps those of one kind, `text` those with a query that contains it.
+    """
+    where = {**bounds(selection), "kind": kind, "id": conversation_id, "text": text}
     conversations = rows(con, _CHOSEN, where)
     queries = _queries(con, [(row["environment"], row["conversation_id"]) for row in conversations])
     for row in conversations:
