@@ -123,7 +123,7 @@ def _tier(group: ReportGroup) -> str:
     """Return the tier of a group, the missing evidence for a claim, and the conversations that were not evaluated."""
     if not group.n:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in group.not_evaluated.items())
-        return f"no conversation was evaluated, so there is no rate: {reasons or 'the group is empty'}"
+        return f"no conversation was evaluated, so there is no number to give: {reasons or 'the group is empty'}"
     parts = [group.tier] if group.criterion == _CORRECT else []
     if parts == ["insufficient_evidence"]:
         parts += [f"leaning {group.leaning}"] if group.leaning else []
@@ -144,7 +144,7 @@ def _of_which(group: ReportGroup) -> str:
 
 def _needs_cases(group: ReportGroup) -> bool:
     """Return whether more cases would narrow the intervals, rather than more attempts at the same cases."""
-    if group.tier_evidence is not None and group.tier_evidence.cases == 1 < group.n:
+    if group.case is None and group.tier_evidence is not None and group.tier_evidence.cases == 1 < group.n:
         return True
     return group.effective_n is not None and group.effective_n < _FEW_CASES * group.n
 
