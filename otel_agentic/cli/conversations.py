@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.help import HelpfulGroup
-from otel_agentic.cli.open_conversations import open_conversations_of, open_option, print_open_list, say_empty
+from otel_agentic.cli.open_conversations import (
+    open_conversations_of,
+    open_option,
+    print_open_list,
+    require_agent,
+    say_empty,
+)
 from otel_agentic.cli.options import (
     Selection,
     Target,
@@ -368,10 +374,10 @@ def list_(
     if show_open:
         print_open_list(console(), open_conversations)
     elif rows:
-        _print(rows, limit)
+        print_conversations(rows, limit)
     else:
         say(console(), "no conversations in this selection")
-        say_empty(console(), open_conversations, selection.agent)
+        say_empty(console(), open_conversations)
 
 
 @conversations.command(short_help="Show a conversation with expected and actual tool calls.")
@@ -407,11 +413,15 @@ def export(
 ) -> None:
     """Print every conversation as one line of JSON."""
     with target.open() as client:
-        for line in client.stream("conversations_export", **selection.arguments):
+        count = 0
+        for count, line in enumerate(client.stream("conversations_export", **selection.arguments), 1):  # noqa: B007 — used below
             print_line(line)
+        if not count:
+            require_agent(client, selection)
 
 
-def _print(rows: list[ConversationRow], limit: int) -> None:
+def print_conversations(rows: Sequence[ConversationRow], limit: int | None = None) -> None:
+    """Print a row for each conversation; `limit` is the maximum number if an option can raise it."""
     out = console()
     names, shared = differing_and_shared(rows, _SUBJECT)
     columns = [
@@ -435,7 +445,7 @@ def _print(rows: list[ConversationRow], limit: int) -> None:
     ]
     subject = " ".join(str(value) for value in shared.values())
     print_table(out, columns, cells, f"Conversations of {subject}" if subject else "Conversations")
-    if len(rows) == limit:
+    if limit is not None and len(rows) == limit:
         say(out, f"(the newest {plural(limit, 'conversation')}; --limit shows more)", style="dim")
 
 

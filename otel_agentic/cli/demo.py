@@ -16,6 +16,7 @@ from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import settings_of
 from otel_agentic.render.summary import print_summary
 from otel_agentic.render.terminal import console, say
+from otel_agentic.render.text import argument
 
 if TYPE_CHECKING:
     from otel_agentic.demo.run import DemoResult
@@ -62,7 +63,7 @@ def _print(result: DemoResult, *, serves: bool) -> None:
     say(out, "The collector is stopped; its store is one open file. Now you:", style="bold")
     for command in (
         f"report --by version --details --db {db}" if serves else f"console --db {db}",
-        f"conversations show {result.failures.groups[0].example.conversation_id} --db {db}",
+        f"conversations show {argument(result.failures.groups[0].example.conversation_id)} --db {db}",
         f"tools failing --db {db}",
     ):
         click.echo(f"{program} {command}")

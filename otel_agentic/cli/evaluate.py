@@ -456,11 +456,13 @@ def evaluate(
         require_own_file(client, "evaluate", {**scoring, **present(**{"match-text": text})})
         require_no_files(client, evaluators)
         done = client.get(EvaluationRun, "evaluate", **arguments)
-        is_empty = not (done.scored or done.unchanged or done.stopped) and output != "json" and not quiet
+        is_empty = not (done.scored or done.unchanged or done.stopped)
         open_conversations = open_conversations_of(client, selection, is_empty=True) if is_empty else None
     print_result(done, output, _print_result, quiet=quiet)
+    if output == "json" or quiet:
+        return INTERRUPTED if done.stopped else 0
     if open_conversations is not None and (open_conversations.open or not open_conversations.others):
-        say_empty(console(), open_conversations, selection.agent)
+        say_empty(console(), open_conversations)
     return INTERRUPTED if done.stopped else 0
 
 

@@ -31,7 +31,7 @@ from otel_agentic.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.render.text import moment, percent, plural, safe, short
+from otel_agentic.render.text import argument, moment, percent, plural, safe, short
 from otel_agentic.results import to_json
 from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport, FailureTrend
 
@@ -107,7 +107,7 @@ def print_group(out: Console, group: FailureGroup) -> None:
     more = group.count - len(newest)
     if more:
         say(out, f"({more:,} more; --format json lists all)", style="dim")
-    say(out, f"(otel-agentic conversations show {safe(example.conversation_id)} shows all of it)", style="dim")
+    say(out, f"(otel-agentic conversations show {argument(example.conversation_id)} shows all of it)", style="dim")
 
 
 def _columns(*, several: bool) -> list[Column]:
@@ -322,7 +322,7 @@ def failures(
         say_evaluation(console(), report.evaluation)
         print_groups(console(), report, severity=severity)
         if open_conversations is not None:
-            say_empty(console(), open_conversations, selection.agent)
+            say_empty(console(), open_conversations)
     if report.note is not None:
         say(console(stderr=True), report.note)
 

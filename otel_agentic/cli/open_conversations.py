@@ -37,9 +37,32 @@ def open_conversations_of(
         selection: selects the conversations.
         scored: whether to compute the provisional outcomes of the newest ones.
         is_empty: whether the selection has no closed conversation, so that the reason is wanted.
+
+    Raises:
+        UsageError: the selection is empty, because the store has no agent of its name.
     """
     arguments = {name: value for name, value in selection.arguments.items() if name != "evaluation"}
-    return client.get(OpenConversations, "conversations_open", **arguments, scored=scored, arriving=scored or is_empty)
+    result = client.get(
+        OpenConversations, "conversations_open", **arguments, scored=scored, arriving=scored or is_empty
+    )
+    if is_empty:
+        _require_agent(result, selection.agent)
+    return result
+
+
+def require_agent(client: Client, selection: Selection) -> None:
+    """Check the agent of a selection without a result: an empty answer would not show that its name is wrong.
+
+    Raises:
+        UsageError: the store has agents, and none of them matches.
+    """
+    if selection.agent is not None:
+        _require_agent(open_conversations_of(client, selection), selection.agent)
+
+
+def _require_agent(result: OpenConversations, agent: str | None) -> None:
+    if agent is not None and result.agents and not any(fnmatchcase(name, agent) for name in result.agents):
+        raise UsageError(f"no agent matches {agent!r}; the store has: {', '.join(result.agents[:_MAX_AGENTS])}")
 
 
 def refuse_open(output: str) -> None:
@@ -66,19 +89,8 @@ def _say_when(out: Console, result: OpenConversations) -> None:
         say(out, line)
 
 
-def say_empty(out: Console, result: OpenConversations, agent: str | None = None) -> None:
-    """Print why a selection has no closed conversation, and what to do next.
-
-    Args:
-        out: the terminal.
-        result: the open conversations of the selection.
-        agent: the glob that selects agents, None without one.
-
-    Raises:
-        UsageError: the store has agents, and none of them matches.
-    """
-    if agent is not None and result.agents and not any(fnmatchcase(name, agent) for name in result.agents):
-        raise UsageError(f"no agent matches {agent!r}; the store has: {', '.join(result.agents[:_MAX_AGENTS])}")
+def say_empty(out: Console, result: OpenConversations) -> None:
+    """Print why a selection has no closed conversation, and what to do next."""
     for line in _empty_lines(result):
         say(out, line)
 

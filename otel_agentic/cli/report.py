@@ -18,6 +18,7 @@ from otel_agentic.cli.open_conversations import (
     open_option,
     print_open,
     refuse_open,
+    require_agent,
     say_empty,
     say_open,
 )
@@ -198,6 +199,8 @@ def report(
     with target.open() as client:
         brief = output == "table" and not details
         result = client.get(Report, "report", metrics=[] if brief and names is None else names, **request)
+        if not result.groups:
+            require_agent(client, selection)
         failures = failures_of(client, selection) if brief and options["window"] is None else None
         charts = client.get(Charts, "report_pictures", **request) if plot or output == "html" else None
         conversations = (
@@ -231,7 +234,7 @@ def report(
     else:
         print_summary(result, failures, about, target.options)
     if open_conversations is not None:
-        _print_open(open_conversations, selection, show_open=show_open, is_empty=not result.groups)
+        _print_open(open_conversations, show_open=show_open, is_empty=not result.groups)
     if plot and charts is not None:
         print_curves(charts)
 
@@ -241,11 +244,11 @@ def failures_of(client: Client, selection: Selection) -> FailureReport:
     return client.get(FailureReport, "failures", **selection.arguments, limit=MOST_FAILURES)
 
 
-def _print_open(result: OpenConversations, selection: Selection, *, show_open: bool, is_empty: bool) -> None:
+def _print_open(result: OpenConversations, *, show_open: bool, is_empty: bool) -> None:
     """Print open conversations below a report, or why there is nothing to report."""
     if show_open:
         print_open(console(), result)
     elif is_empty:
-        say_empty(console(), result, selection.agent)
+        say_empty(console(), result)
     else:
         say_open(console(), result)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_agentic.cli.conversations import print_conversations
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import (
     Target,
@@ -23,7 +26,9 @@ from otel_agentic.cli.options import (
 from otel_agentic.errors import BadInputError
 from otel_agentic.render.summary import MOST_FAILURES, print_summary
 from otel_agentic.render.terminal import console, say
-from otel_agentic.render.text import plural, short
+from otel_agentic.render.text import argument, plural, short
+from otel_agentic.results import from_json
+from otel_agentic.results.conversations import ConversationRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,10 +41,21 @@ if TYPE_CHECKING:
 
 #: Maximum length of the explanation of an outcome.
 _MAX_EXPLANATION: Final = 160
+_MOST_JOBS: Final = 64
+#: Maximum number of conversations that are listed if there is nothing to report about them.
+_MOST_CONVERSATIONS: Final = 10
 
 
 @click.command(cls=HelpfulCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--k", "k", type=click.IntRange(min=1), metavar="N", help="Run the command N times per case.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1, max=_MOST_JOBS),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run up to N attempts at the same time.",
+)
 @cases_option
 @labels_option
 @db_option
@@ -62,6 +78,7 @@ _MAX_EXPLANATION: Final = 160
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     k: int | None,
+    jobs: int,
     cases: tuple[Path, ...],
     labels: tuple[Path, ...],
     db: Path | None,
@@ -78,16 +95,30 @@ def run(
 
     With --k, the program runs N times per case: {query} in the command is replaced by the query of the case, and the
     variable OTEL_AGENTIC_CASE contains the case as JSON. An exit code other than 0, a time-out, or an exit without spans
-    is a failed attempt.
+    is a failed attempt. With --jobs, attempts run at the same time: only for a program that shares no files or state
+    between its runs. Ctrl-C ends all of them.
     """
     settings = settings_of(config_file, db, scoring=present(judge=judge))
     refuse_live(settings, " with OTEL_EXPORTER_OTLP_ENDPOINT instead of `run`")
     truth = truth_of(settings, cases, labels)
-    exit_code, report, failures = _run(settings, truth, command, k=k, timeout_s=timeout_s, protocol=protocol)
-    print_summary(
-        report, failures, "this run", Target(db=settings.store.db, server=None, config_file=config_file).options
-    )
-    return exit_code
+    result = _run(settings, truth, command, k=k, jobs=jobs, timeout_s=timeout_s, protocol=protocol)
+    options = Target(db=settings.store.db, server=None, config_file=config_file).options
+    if result.conversations:
+        print_conversations(result.conversations)
+        _print_first_steps(result.conversations, command, options)
+    else:
+        print_summary(result.report, result.failures, "this run", options)
+    return result.exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """The end of a run: the exit code, and the report of its conversations, or these if there is no case to judge them by."""
+
+    exit_code: int
+    report: Report
+    failures: FailureReport
+    conversations: list[ConversationRow]
 
 
 def _run(
@@ -96,14 +127,15 @@ def _run(
     command: Sequence[str],
     *,
     k: int | None,
+    jobs: int,
     timeout_s: float | None,
     protocol: Protocol,
-) -> tuple[int, Report, FailureReport]:
-    """Run all attempts and return the exit code, and the report and the failures of their conversations."""
+) -> _Result:
+    """Run all attempts and return their results."""
     from otel_agentic.commands.registry import Commands  # noqa: PLC0415 — not needed for --help
     from otel_agentic.live.attempts import attempts_of, running_attempts  # noqa: PLC0415 — same
 
-    with running_attempts(settings, command, protocol=protocol, timeout_s=timeout_s) as (engine, runner):
+    with running_attempts(settings, command, protocol=protocol, timeout_s=timeout_s, jobs=jobs) as (engine, runner):
         commands = Commands(engine)
         if any(truth.values()):
             commands.run("truth_import", truth)
@@ -112,7 +144,30 @@ def _run(
         exit_code = _follow(runner, attempts)
         report = commands.run("report", {"since_ns": since_ns, "by": ["version"], "metrics": []})
         failures = commands.run("failures", {"since_ns": since_ns, "limit": MOST_FAILURES})
-        return exit_code, report, failures
+        has_cases = bool(engine.runner.truth().index)
+        newest = {"since_ns": since_ns, "limit": _MOST_CONVERSATIONS}
+        return _Result(
+            exit_code=exit_code,
+            report=report,
+            failures=failures,
+            conversations=[]
+            if has_cases or any(group.n for group in report.groups)
+            else from_json(list[ConversationRow], commands.run("conversations_list", newest)),
+        )
+
+
+def _print_first_steps(conversations: Sequence[ConversationRow], command: Sequence[str], options: str) -> None:
+    """Print how to look at a conversation without a case, and how to get a rate."""
+    out = console()
+    click.echo()
+    say(out, "no cases are loaded, so no conversation passed or failed; next:")
+    for line in (
+        f"conversations show {argument(conversations[0].conversation_id)}{options}",
+        f"truth promote --output cases.jsonl{options}",
+        f"run --k 3 --cases cases.jsonl{options} -- {shlex.join(command)} '{{query}}'",
+    ):
+        click.echo(f"  otel-agentic {line}")
+    say(out, "truth promote drafts cases: correct them, and set `reviewed` to true")
 
 
 def _follow(runner: AttemptRunner, attempts: Sequence[Attempt]) -> int:

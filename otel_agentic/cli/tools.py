@@ -30,7 +30,7 @@ from otel_agentic.render.terminal import (
     say_evaluation,
     text,
 )
-from otel_agentic.render.text import NOTHING, compact, difference_text, moment, percent, plural, safe, short
+from otel_agentic.render.text import NOTHING, argument, compact, difference_text, moment, percent, plural, safe, short
 from otel_agentic.results import to_json
 from otel_agentic.results.failures import FailingTool, FailingTools, ToolFaultExample
 
@@ -75,8 +75,8 @@ def _frequency(row: FailingTool) -> str:
         noun_by_fault = {"missing": "expected", "errored": "actual", "spurious": "actual", "forbidden": "actual"}
         kind = noun_by_fault.get(row.fault, "matched")
         message += f" in {plural(row.calls, f'{kind} call')} ({percent(row.rate)})"
-    failure_text = "failed, without a later successful call" if row.fault == "errored" else "failed with it"
-    message += f", in {plural(row.conversations, 'conversation')}; the tools of {row.failed:,} {failure_text}"
+    failure_text = ", without a later successful call" if row.fault == "errored" else ""
+    message += f", in {plural(row.conversations, 'conversation')}; tools failed in {row.failed:,} of them{failure_text}"
     if row.tried:
         message += f"\n{row.tried:,} of the missing calls come with errors of the tool: see --fault errored"
     expected_conversations = row.expected_conversations
@@ -127,7 +127,7 @@ def _print_newest(out: Console, example: ToolFaultExample) -> None:
     _print_calls(out, example)
     say(out, example.explanation)
     say(out, f"trace {safe(example.trace_id)}, span {safe(example.span_id)}", style="dim")
-    say(out, f"(otel-agentic conversations show {example.conversation_id} shows all of it)", style="dim")
+    say(out, f"(otel-agentic conversations show {argument(example.conversation_id)} shows all of it)", style="dim")
 
 
 def _print_calls(out: Console, example: ToolFaultExample) -> None:
@@ -241,7 +241,7 @@ def failing(
         is_empty = isinstance(result, FailingTools) and not result.conversations
         open_conversations = (
             open_conversations_of(client, selection, scored=show_open, is_empty=is_empty)
-            if output == "table" and (show_open or is_empty)
+            if is_empty or (output == "table" and show_open)
             else None
         )
     rows = [result] if isinstance(result, FailingTool) else result.rows
@@ -256,12 +256,12 @@ def failing(
     else:
         say_evaluation(console(), result.evaluation)
         _print(console(), result, filtered=any(only.values()))
-    if open_conversations is None:
+    if open_conversations is None or output != "table":
         return
     if show_open:
         print_open_faults(console(), open_conversations)
     else:
-        say_empty(console(), open_conversations, selection.agent)
+        say_empty(console(), open_conversations)
 
 
 def _print(out: Console, result: FailingTools, *, filtered: bool) -> None:

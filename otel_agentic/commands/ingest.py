@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,11 +81,16 @@ def ingest_files(
     )
 
 
-def rebuild_pending(engine: Engine, progress: Progress, rebuilder: Rebuilder | None = None) -> RebuildResult:
-    """Rebuild and close everything that has not been read yet, or that a killed process had read but not rebuilt."""
+def rebuild_pending(
+    engine: Engine, progress: Progress, rebuilder: Rebuilder | None = None, *, traces: Container[str] | None = None
+) -> RebuildResult:
+    """Rebuild and close everything that has not been read yet, or that a killed process had read but not rebuilt.
+
+    With `traces`, other traces that have not been read yet stay so.
+    """
     rebuilder = rebuilder or engine.rebuilder
     unbuilt = rebuilder.unbuilt()
-    pending = rebuilder.pending()
+    pending = [trace_id for trace_id in rebuilder.pending() if traces is None or trace_id in traces]
     step = _counter(progress, "linking", len(pending))
     affected = unbuilt | rebuilder.read(pending, step)
     step = _counter(progress, "rebuilding", len(affected.keys) + len(affected.loose_traces))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +21,7 @@ from otel_agentic.demo.processes import (
 from otel_agentic.demo.recordings import Replay, Sent
 from otel_agentic.demo.scenario import PROGRESS, REVISED
 from otel_agentic.errors import BackendError, UsageError
+from otel_agentic.live.attempts import orderly_end
 from otel_agentic.results.failures import FailureReport
 from otel_agentic.results.reports import Report, ReportGroup
 
@@ -98,7 +95,7 @@ def run_demo(folder: Path, progress: Callable[[str], None], *, live: bool = Fals
     db = folder / DB_NAME
     progress("Starting a collector and a telemetry backend on free ports …")
     with (
-        _orderly_end(),
+        orderly_end(),
         running_backend() as backend,
         running_collector(db, CASES, backend.endpoint) as collector,
         running_agents(collector.server, live=live) as agents,
@@ -115,19 +112,6 @@ def run_demo(folder: Path, progress: Callable[[str], None], *, live: bool = Fals
             revised=_revised(collector.client),
             telemetry=_await_telemetry(collector, backend.received, _group(report, TRIP_PLANNER, NEW)),
         )
-
-
-@contextmanager
-def _orderly_end() -> Iterator[None]:
-    """Let a SIGTERM end the demo like an exception, so that it stops its processes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _require_extra() -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _METADATA: Final = "metadata"
 _PREPARES: Final = "._prepare_"
+#: The customary name of the node that calls the model; the agent is the graph.
+_MODEL_NODE: Final = "agent"
 _REQUESTED: Final = ("llm.invocation_parameters~.tools", "llm.invocation_parameters~.functions")
 
 
@@ -56,8 +58,14 @@ class OpenInference(TableDialect):
     )
 
     def meaning(self, span: Span) -> str:
-        """Return the meaning of the kind; LlamaIndex marks a method that only prepares a request as a model call."""
+        """Return the meaning of the kind.
+
+        LlamaIndex marks a method that only prepares a request as a model call. The LangChain instrumentation marks every run
+        with "agent" in its name as an agent, even the node `agent` that calls the model in a graph of LangGraph.
+        """
         meaning = super().meaning(span)
+        if meaning == "agent" and span.name == _MODEL_NODE and _graph_node(span) == _MODEL_NODE:
+            return "maybe_agent"
         return "prepares a request" if meaning == "model" and _PREPARES in span.name else meaning
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
@@ -111,6 +119,12 @@ class OpenInference(TableDialect):
             and not any(_is_incomplete(message) for message in recorded_messages)
         )
         return recorded_messages if is_better else flat
+
+
+def _graph_node(span: Span) -> str | None:
+    """Return the node of a LangGraph graph that a span ran in; None outside of one."""
+    metadata = parsed(span.attributes.get(_METADATA))
+    return text_of(metadata.get("langgraph_node")) if isinstance(metadata, Mapping) else None
 
 
 def _is_incomplete(message: Message) -> bool:

@@ -10,12 +10,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
@@ -30,6 +33,7 @@ from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.spans import Receipt, Resource, Scope, Span, SpanBatch
 from otel_agentic.spans.model import SpanKind, StatusCode
 from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.links import conversations_of
 from otel_agentic.truth.formats.base import record_of
 
 if TYPE_CHECKING:
@@ -48,6 +52,8 @@ _FREE_PORT: Final = "127.0.0.1:0"
 _COLLECTORS: Final[Mapping[Protocol, str]] = {"http/protobuf": "otlp_http", "grpc": "otlp_grpc"}
 #: Time for a program to react to SIGTERM before it is killed, and for a receiver to finish its requests, seconds.
 _GRACE_S: Final = 5.0
+#: Windows has no SIGKILL, and ends a process at once at SIGTERM.
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 #: Maximum length of the end of a program's output in a message.
 _MAX_OUTPUT: Final = 500
 _SCOPE: Final = Scope(name="otel_agentic.run")
@@ -157,27 +163,60 @@ def _with_attributes(batch: SpanBatch, attributes: Mapping[str, str]) -> SpanBat
     )
 
 
+@dataclass(slots=True)
+class _Lane:
+    """A receiver on a port of its own; one program at a time sends its spans to it."""
+
+    receiver: AttemptReceiver
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """An attempt whose program has ended, and whose conversations are not scored yet."""
+
+    attempt: Attempt
+    exit_code: int | None
+    error: str | None
+    arrived: _Arrived
+
+
 class AttemptRunner:
-    """Runs attempts one after the other against receivers on free ports of this machine."""
+    """Runs attempts against receivers on free ports of this machine, up to `jobs` of them at the same time.
+
+    Their conversations are rebuilt and scored in the order of the attempts, each when its program and all earlier ones have
+    ended, so that the results are the same for every number of jobs.
+    """
 
     def __init__(
-        self, engine: Engine, command: Sequence[str], *, protocol: Protocol = "http/protobuf", timeout_s: float | None
+        self,
+        engine: Engine,
+        command: Sequence[str],
+        *,
+        protocol: Protocol = "http/protobuf",
+        timeout_s: float | None,
+        jobs: int = 1,
     ) -> None:
         """Create a runner; see `running_attempts`, which also starts the receivers."""
         self._engine = engine
         self._command = tuple(command)
         self._protocol = protocol
         self._timeout_s = timeout_s
-        self._endpoint = ""
-        self.receiver = AttemptReceiver(engine)
+        self._jobs = jobs
+        self._lanes: list[_Lane] = []
+        self._free: SimpleQueue[_Lane] = SimpleQueue()
+        #: The programs that run, and whether no further one may start.
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+        self._lock = threading.Lock()
         self._latest: Conversation | None = None
         #: Failed attempts without a conversation, until another one shows which agent it is.
         self._unattributed: list[AttemptResult] = []
 
     @property
     def endpoint(self) -> str:
-        """The address to which the program sends its spans."""
-        return self._endpoint
+        """The address to which the program sends its spans; with several jobs, that of the first one."""
+        return self._lanes[0].endpoint
 
     @contextmanager
     def receiving(self) -> Iterator[None]:
@@ -185,43 +224,76 @@ class AttemptRunner:
         settings = self._engine.settings.model_copy(
             update={"receive": ReceiveSettings(grpc=_FREE_PORT, http=_FREE_PORT)}
         )
+        source = plugins.get("collectors", _COLLECTORS[self._protocol]).load()
         with ExitStack() as stack:
-            for protocol, name in _COLLECTORS.items():
-                collector: Collector = plugins.get("collectors", name).load().from_settings(settings)
-                collector.start(self.receiver)
+            for _ in range(self._jobs):
+                collector: Collector = source.from_settings(settings)
+                receiver = AttemptReceiver(self._engine)
+                collector.start(receiver)
                 stack.callback(collector.stop, _GRACE_S)
-                if protocol == self._protocol:
-                    self._endpoint = collector.endpoint
+                self._lanes.append(_Lane(receiver, collector.endpoint))
+                self._free.put(self._lanes[-1])
             yield
 
     def run(self, attempts: Sequence[Attempt]) -> Iterator[AttemptResult]:
-        """Run attempts and yield their results; those that cannot be attributed to an agent yet are yielded last."""
-        for attempt in attempts:
-            result = self._run(attempt)
-            if result.scored or attempt.case is None:
-                yield result
-            else:
-                self._unattributed.append(result)
-            if self._latest is not None:
-                yield from self._attributed()
+        """Run attempts and yield their results; those that cannot be attributed to an agent yet are yielded last.
+
+        If the caller stops or is interrupted, all programs are ended.
+        """
+        rebuild_pending(self._engine, lambda *_: None)  # what an interrupted run left
+        with ThreadPoolExecutor(self._jobs, thread_name_prefix="attempt") as pool:
+            try:
+                for future in [pool.submit(self._run, attempt) for attempt in attempts]:
+                    result = self._scored(future.result())
+                    if result.scored or result.attempt.case is None:
+                        yield result
+                    else:
+                        self._unattributed.append(result)
+                    if self._latest is not None:
+                        yield from self._attributed()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._stop()
+                raise
         yield from self._attributed()
 
-    def _run(self, attempt: Attempt) -> AttemptResult:
-        self.receiver.begin(attempt)
-        exit_code, error = self._execute(attempt)
-        arrived = self.receiver.arrived
-        self._store_marks(attempt, arrived, error if attempt.case is not None else None)
+    def _stop(self) -> None:
+        """End all programs at the same time, and start no other one."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        with ThreadPoolExecutor(max(1, len(running))) as pool:
+            list(pool.map(_end, running))
+
+    def _run(self, attempt: Attempt) -> _Ended:
+        lane = self._free.get()
+        try:
+            lane.receiver.begin(attempt)
+            exit_code, error = self._execute(attempt, lane.endpoint)
+            arrived = lane.receiver.arrived
+            self._store_marks(attempt, arrived, error if attempt.case is not None else None)
+            return _Ended(attempt=attempt, exit_code=exit_code, error=error, arrived=arrived)
+        finally:
+            self._free.put(lane)
+
+    def _scored(self, ended: _Ended) -> AttemptResult:
+        scored = self._score_pending(ended.arrived.roots)
         return AttemptResult(
-            attempt=attempt, exit_code=exit_code, error=error, spans=arrived.spans, scored=self._score_pending()
+            attempt=ended.attempt,
+            exit_code=ended.exit_code,
+            error=ended.error,
+            spans=ended.arrived.spans,
+            scored=scored,
         )
 
     def _attributed(self) -> Iterator[AttemptResult]:
         """Store the failed attempts without a conversation as conversations of the agent, and yield them."""
         for result in self._unattributed:
             error = result.error or ("no spans arrived" if not result.spans else "its spans contain no agent run")
-            self.receiver.begin(result.attempt)
-            self.receiver.accept(SpanBatch(spans=(self._failed_run(result.attempt, error),)))
-            yield replace(result, error=error, scored=self._score_pending())
+            span = self._failed_run(result.attempt, error)
+            batch = SpanBatch(spans=(span,))
+            self._engine.store.accept(_with_attributes(batch, result.attempt.attributes))
+            yield replace(result, error=error, scored=self._score_pending({span.trace_id}))
         self._unattributed.clear()
 
     def _store_marks(self, attempt: Attempt, arrived: _Arrived, error: str | None) -> None:
@@ -268,14 +340,19 @@ class AttemptRunner:
             resource=Resource(attributes={name: value for name, value in resource.items() if value}),
         )
 
-    def _score_pending(self) -> tuple[Scored, ...]:
-        """Rebuild, close and score the conversations of the spans that arrived; return those with a turn."""
-        rebuilt = rebuild_pending(self._engine, lambda *_: None)
+    def _score_pending(self, own: Iterable[str]) -> tuple[Scored, ...]:
+        """Rebuild, close and score the conversations of traces, and return those with a turn.
+
+        Other traces are left alone, because the programs that send them may still run.
+        """
+        own = frozenset(own)
+        rebuilt = rebuild_pending(self._engine, lambda *_: None, traces=own)
         keys = [saved.key for saved in rebuilt.saved if saved.turn_count]
         if not keys:
             return ()
         with self._engine.store.read() as con:
             self._latest = max(load_conversations(con, keys), key=lambda conversation: conversation.ended_ns)
+            own_keys = conversations_of(con, own)
         runner = self._engine.runner
         scored: list[Scored] = []
         runner.evaluate(
@@ -284,9 +361,12 @@ class AttemptRunner:
             lambda some, _: scored.extend(some),
             self._engine.stopping.is_set,
         )
-        return tuple(scored)
+        # Conversations of earlier attempts are among them if the new ones changed their number, such as `1#2`.
+        return tuple(
+            item for item in scored if (item.conversation.environment, item.conversation.conversation_id) in own_keys
+        )
 
-    def _execute(self, attempt: Attempt) -> tuple[int | None, str | None]:
+    def _execute(self, attempt: Attempt, endpoint: str) -> tuple[int | None, str | None]:
         """Run the program; return its exit code (None after a time-out), and why it failed.
 
         Raises:
@@ -295,35 +375,43 @@ class AttemptRunner:
         command = [_substituted(argument, attempt.case) for argument in self._command]
         alone = attempt.case is None
         with TemporaryFile() as output:
-            try:
-                process = subprocess.Popen(  # noqa: S603 — the user's own command
-                    command,
-                    env=self._environment(attempt),
-                    stdin=None if alone else subprocess.DEVNULL,
-                    stdout=None if alone else output,
-                    stderr=None if alone else subprocess.STDOUT,
-                    start_new_session=not alone,  # so that a time-out ends its children, too
-                )
-            except OSError as error:
-                raise UsageError(f"{command[0]}: {error.strerror}; give a program after --") from error
+            process = self._started(
+                command,
+                env=self._environment(attempt, endpoint),
+                stdin=None if alone else subprocess.DEVNULL,
+                stdout=None if alone else output,
+                stderr=None if alone else subprocess.STDOUT,
+                start_new_session=not alone,  # so that a time-out ends its children, too
+            )
             try:
                 code = process.wait(self._timeout_s)
             except subprocess.TimeoutExpired:
-                _end(process, group=not alone)
+                _end(process)
                 return None, f"timed out after {self._timeout_s:g} s{_last_line(output)}"
-            except BaseException:
-                _end(process, group=not alone)
-                raise
+            finally:
+                with self._lock:
+                    self._running.discard(process)
             return code, None if code == 0 else f"{_exit_text(code)}{_last_line(output)}"
 
-    def _environment(self, attempt: Attempt) -> dict[str, str]:
+    def _started(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopped:
+                raise CancelledError
+            try:
+                process = subprocess.Popen(command, **options)  # noqa: S603 — the user's own command
+            except OSError as error:
+                raise UsageError(f"{command[0]}: {error.strerror}; give a program after --") from error
+            self._running.add(process)
+            return process
+
+    def _environment(self, attempt: Attempt, endpoint: str) -> dict[str, str]:
         """Return the variables of the program: those of this process, with telemetry sent to the receivers."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_EXPORTER_OTLP_")}
         attributes = inherited.get("OTEL_RESOURCE_ATTRIBUTES")
         own = [f"{name}={quote(value, safe='')}" for name, value in attempt.attributes.items()]
         environment = {
             **content_variables(inherited),
-            "OTEL_EXPORTER_OTLP_ENDPOINT": self._endpoint,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
             "OTEL_EXPORTER_OTLP_PROTOCOL": self._protocol,
             "OTEL_TRACES_EXPORTER": "otlp",
             "OTEL_LOGS_EXPORTER": "otlp",
@@ -337,17 +425,30 @@ class AttemptRunner:
 
 @contextmanager
 def running_attempts(
-    settings: Settings, command: Sequence[str], *, protocol: Protocol, timeout_s: float | None
+    settings: Settings, command: Sequence[str], *, protocol: Protocol, timeout_s: float | None, jobs: int = 1
 ) -> Iterator[tuple[Engine, AttemptRunner]]:
     """Open the store, create it if it is missing, and start the receivers; all of it ends with the block.
 
     Raises:
         StoreError: the file cannot be used.
     """
-    with Engine(settings, create=True, upgrade=True) as engine:
-        runner = AttemptRunner(engine, command, protocol=protocol, timeout_s=timeout_s)
+    with orderly_end(), Engine(settings, create=True, upgrade=True) as engine:
+        runner = AttemptRunner(engine, command, protocol=protocol, timeout_s=timeout_s, jobs=jobs)
         with runner.receiving():
             yield engine, runner
+
+
+@contextmanager
+def orderly_end() -> Iterator[None]:
+    """Let a SIGTERM end this process like an exception, so that it ends its own processes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _substituted(argument: str, case: Case | None) -> str:
@@ -383,17 +484,23 @@ def _span(
     )
 
 
-def _end(process: subprocess.Popen[bytes], *, group: bool) -> None:
-    """Ask a program to end, with its children if it has a process group of its own, and kill it if it does not."""
-    ends_group = group and hasattr(os, "killpg")
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a program to end, with its children if it leads a process group of its own, and kill it if it does not."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM) if ends_group else process.terminate()
+        _signal(process, signal.SIGTERM)
     try:
         process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL) if ends_group else process.kill()
+            _signal(process, _KILL)
         process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    if hasattr(os, "killpg") and os.getpgid(process.pid) == process.pid:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
 
 
 def _exit_text(code: int) -> str:

@@ -29,7 +29,7 @@ from otel_agentic.render.report_tables import (
     print_requested_metrics,
 )
 from otel_agentic.render.terminal import Column, console, fits, print_table, say
-from otel_agentic.render.text import interval, percent, plural, ratio, short
+from otel_agentic.render.text import argument, interval, percent, plural, ratio, short
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,10 +64,12 @@ def print_summary(report: Report, failures: FailureReport | None, about: str, op
         for note in (NOTHING_FOUND, *not_rebuilt_notes(report)):
             say(out, note)
         return
-    _print_rates(out, groups, f"{title(groups)} ({about})")
+    evaluated = any(group.n for group in groups)
+    if evaluated:
+        _print_rates(out, groups, f"{title(groups)} ({about})")
     for group in groups[:_MOST_GROUPS]:
         say(out, f"{name_of(group, groups)}: {_tier(group)}")
-    for note in _notes(report):
+    for note in _notes(report, evaluated=evaluated):
         say(out, note)
     _print_requested(out, report)
     if failures is not None and failures.groups:
@@ -125,7 +127,9 @@ def _tier(group: ReportGroup) -> str:
     parts = [group.tier] if group.criterion == _CORRECT else []
     if parts == ["insufficient_evidence"]:
         parts += [f"leaning {group.leaning}"] if group.leaning else []
-        if group.needed:
+        if group.tier_evidence is not None and group.tier_evidence.withheld:
+            parts.append(f"no tier is claimed: {group.tier_evidence.withheld}")
+        elif group.needed:
             parts.append(f"about {plural(group.needed, 'more conversation')} {_of_which(group)}would settle it")
     if group.not_evaluated:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in group.not_evaluated.items())
@@ -140,12 +144,14 @@ def _of_which(group: ReportGroup) -> str:
 
 def _needs_cases(group: ReportGroup) -> bool:
     """Return whether more cases would narrow the intervals, rather than more attempts at the same cases."""
+    if group.case is None and group.tier_evidence is not None and group.tier_evidence.cases == 1 < group.n:
+        return True
     return group.effective_n is not None and group.effective_n < _FEW_CASES * group.n
 
 
-def _notes(report: Report) -> Iterator[str]:
-    """Yield the notes without which a reader would draw a wrong conclusion."""
-    yield from criterion_notes(report)
+def _notes(report: Report, *, evaluated: bool) -> Iterator[str]:
+    """Yield the notes without which a reader would draw a wrong conclusion; `evaluated` if there is a rate to explain."""
+    yield from criterion_notes(report) if evaluated else ()
     yield from not_rebuilt_notes(report)
     yield from text_match_notes(report)
     yield from (f"warning: {row.note}" for row in report.wrong_clocks)
@@ -197,7 +203,7 @@ def _next_steps(report: Report, failures: FailureReport | None, options: str) ->
     """Yield one to three commands or actions that help most."""
     if failures is not None and failures.groups:
         example = failures.groups[0].example.conversation_id
-        yield f"next: otel-agentic conversations show {short(example, _TITLE)}{options}"
+        yield f"next: otel-agentic conversations show {argument(example)}{options}"
     yield from advice([reason for group in report.groups for reason in group.not_evaluated])
     of_correct = (group for group in report.groups if group.criterion == _CORRECT)
     undecided = [group for group in of_correct if group.tier == "insufficient_evidence" and group.n]
@@ -206,6 +212,6 @@ def _next_steps(report: Report, failures: FailureReport | None, options: str) ->
         evidence = few.tier_evidence
         yield (
             f"write more cases: {plural(evidence.n, 'conversation')} of {name_of(few, report.groups)} cover only "
-            f"{plural(evidence.cases, 'case')}, and further attempts at these add little"
+            f"{plural(evidence.cases, 'case')}, and further attempts at {'it' if evidence.cases == 1 else 'these'} add little"
         )
     yield f"more: otel-agentic report --details{options}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ T = TypeVar("T")
 _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 #: The width of tables in a file or a pipe, wide enough that few columns are omitted.
 _PIPE_WIDTH: Final = 160
-#: The number of CSV rows that are written at once.
+#: The beginning of a line that wrapped parts of it stay clear of.
+_INDENTATION: Final = re.compile(r" {1,8}(?=\S)|\d{1,3}\. ")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -42,9 +44,17 @@ def show(out: Console, what: RenderableType) -> None:
 
 
 def say(out: Console, text: str, style: str | None = None) -> None:
-    """Print a line of text without markup, wrapped between words on a terminal and not wrapped in a pipe."""
+    """Print a line of text without markup, wrapped between words on a terminal and not wrapped in a pipe.
+
+    A wrapped line keeps its indentation, or that of the text after its number.
+    """
+    text = printable(text)
+    if out.is_terminal and (match := _INDENTATION.match(text)) is not None:
+        indentation = " " * match.end()
+        wrapped = Text(text[match.end() :]).wrap(out, out.width - match.end())
+        text = match[0] + f"\n{indentation}".join(line.plain.rstrip() for line in wrapped)
     with out.capture() as capture:
-        out.print(printable(text), style=style, markup=False, emoji=False, soft_wrap=not out.is_terminal)
+        out.print(text, style=style, markup=False, emoji=False, soft_wrap=not out.is_terminal)
     click.echo(
         "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")),
         color=True,
@@ -151,7 +161,7 @@ def print_table(
     )
     left_out = [column.name for index, column in enumerate(columns) if index not in indices]
     if left_out:
-        say(out, f"({', '.join(left_out)}: not shown for want of width; --format json has all)", style="dim")
+        say(out, f"({', '.join(left_out)}: not shown, the terminal is too narrow; --format json has all)", style="dim")
 
 
 def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:

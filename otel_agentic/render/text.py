@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
@@ -85,6 +86,15 @@ def short(value: Any, limit: int = 60) -> str:
     """
     text = " ".join(safe(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def argument(value: str) -> str:
+    r"""Return a value as one argument of a command to paste into a shell, which interprets nothing in it.
+
+    >>> argument("1#3"), argument("x; $(id)")
+    ("'1#3'", "'x; $(id)'")
+    """
+    return shlex.quote(printable(value))
 
 
 def difference_text(expected: Any, actual: Any, limit: int = 40) -> str:

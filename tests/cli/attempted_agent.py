@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -37,12 +39,28 @@ def answer_all(queries: list[str], conversation_id: str | None) -> None:
     provider.shutdown()
 
 
+def meet(count: int) -> None:
+    """Wait until this many programs are here at the same time."""
+    Path(f"{os.getpid()}.here").touch()
+    while len(list(Path().glob("*.here"))) < count:
+        time.sleep(0.01)
+
+
 def main() -> None:
     """Behave as the query demands; with `all`, answer the queries of the case."""
     query = sys.argv[1]
     if query == "crash":
         sys.exit("no connection to the database")
     if query == "sleep":
+        time.sleep(60)
+    if query == "meet":
+        meet(3)
+    if query == "fork":
+        sleeper = "import time; time.sleep(60)"
+        child = subprocess.Popen([sys.executable, "-c", sleeper])
+        path = Path(f"{os.getpid()}.pids")
+        path.with_suffix(".new").write_text(f"{os.getpid()} {child.pid}")
+        path.with_suffix(".new").rename(path)
         time.sleep(60)
     if query == "all":
         case = json.loads(os.environ["OTEL_AGENTIC_CASE"])

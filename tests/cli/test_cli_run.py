@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,9 @@ OUTCOMES = """
 SELECT c.case_id, s.outcome, s.reason, c.turn_count, c.agent, c.agent_version, count(*) AS n
 FROM conversations c JOIN conversation_scores s USING (environment, conversation_id, revision)
 WHERE NOT c.superseded AND NOT s.superseded GROUP BY ALL ORDER BY ALL
+"""
+STATES = """
+SELECT conversation_id, case_id, turn_count, closed_by FROM conversations WHERE NOT superseded ORDER BY ALL
 """
 
 
@@ -137,3 +143,65 @@ def test_a_run_that_cannot_start_says_what_to_give(arguments: tuple[str, ...], m
 
     assert ran.code == 2
     assert message in ran.err
+
+
+def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> None:
+    cases = write_cases(["right"], ["wrong"], ["crash"], ["silent"], ["first", "second"])
+    command = ("--k", 3, "--cases", cases, "--", *PYTHON_AGENT)
+
+    in_turn = attempted(*command, "{query}")
+    outcomes_in_turn, states_in_turn = outcomes(), rows_of(STATES)
+    Path(DB).unlink()
+    at_once = attempted("--jobs", 4, *command, "{query}")
+
+    assert at_once.code == in_turn.code == 0
+    assert at_once.out.splitlines()[:15] == in_turn.out.splitlines()[:15]
+    assert outcomes() == outcomes_in_turn
+    assert len({state[0] for state in states_in_turn}) == 15
+    assert unnamed(rows_of(STATES)) == unnamed(states_in_turn)
+
+
+def unnamed(states: list[list[Any]]) -> list[list[Any]]:
+    """Return the states without the ids: the number in `1#2` is by time."""
+    return sorted(state[1:] for state in states)
+
+
+def test_several_attempts_run_at_the_same_time() -> None:
+    cases = write_cases(["meet"])
+
+    ran = attempted("--k", 3, "--jobs", 3, "--cases", cases, "--", *PYTHON_AGENT, "{query}")
+
+    assert [line.partition(":")[2] for line in ran.out.splitlines()[:3]] == [" pass"] * 3
+
+
+def test_several_traces_of_attempts_at_the_same_time_are_one_conversation_each() -> None:
+    write_cases(["Where is A1?", "And Z9?"])
+
+    ran = attempted("--k", 4, "--jobs", 4, "--cases", "cases.jsonl", "--", *PYTHON_AGENT, "all")
+
+    assert (ran.code, outcomes()) == (0, [["Where is A1?", "pass", None, 2, "parcels", "1.0", 4]])
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the states of processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_all_programs_and_their_children(number: signal.Signals) -> None:
+    write_cases(["fork"])
+    command = [sys.executable, "-m", "otel_agentic.cli", "run", "--db", DB, "--k", "3", "--jobs", "3"]
+    command += ["--cases", "cases.jsonl", "--", *map(str, PYTHON_AGENT), "{query}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while len(children := sorted(Path().glob("*.pids"))) < 3:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        process.wait(60)
+
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert [pid for file in children for pid in file.read_text().split() if _is_running(int(pid))] == []
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether a process runs; one that has ended may stay a zombie, if nothing adopts it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

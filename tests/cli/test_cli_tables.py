@@ -59,7 +59,7 @@ def test_spare_columns_are_left_out_with_a_note(capsys: pytest.CaptureFixture[st
 
     assert ["agent", "n", "pass^k"] == lines[0].split()
     assert ".420 [.321, .526]" in lines[2]
-    assert passage(lines[-1]) == snapshot("(example, share: not shown for want of width; --format")
+    assert passage(lines[-1]) == snapshot("(example, share: not shown, the terminal is too narrow; --format")
 
 
 def test_numbers_lose_no_digit_even_on_the_narrowest_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +78,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, rows: list[tuple[str, in
     assert fits(columns, [[name, number, ""] for name, number in rows], width)
     with redirect_stdout(StringIO()) as output:
         print_table(out, columns, [[name, number, name] for name, number in rows])
-    assert all(cell_len(line) <= width for line in output.getvalue().splitlines() if "want of width" not in line)
+    assert all(cell_len(line) <= width for line in output.getvalue().splitlines() if "too narrow" not in line)
 
 
 def test_names_whose_values_agree_go_to_the_title() -> None:

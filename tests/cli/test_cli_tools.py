@@ -133,7 +133,7 @@ def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
     assert lines[:3] == snapshot(
         [
             "book wrong_parameters city (affects parameters)",
-            "3 faults in 5 matched calls (60%), in 3 conversations; the tools of 3 failed with it",
+            "3 faults in 5 matched calls (60%), in 3 conversations; tools failed in 3 of them",
             "6 scored conversations expected the tool",
         ]
     )

@@ -124,7 +124,7 @@ def test_a_token_opens_a_session_of_its_role(guarded: RunningConsole) -> None:
     with httpx.Client(base_url=guarded.url, headers=_FORM) as client:
         assert client.post("/login", data={"token": "wrong"}).status_code == 401
         assert client.post("/login", data={"token": "reader", "name": "Bo"}).status_code == 303
-        assert "Bo (reads only)" in client.get("/").text
+        assert "Bo (read-only)" in client.get("/").text
         for form in ("/label", "/case", "/acknowledge"):
             assert client.post(form, data={"id": "x", "verdict": "pass", "record": "{}"}).status_code == 403
         assert client.post("/logout").status_code == 200

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.open_conversations import require_agent
 from otel_agentic.cli.options import Selection, Target, format_option, output_option, selection_options, target_options
 from otel_agentic.errors import UsageError
 from otel_agentic.render.terminal import (
@@ -103,6 +104,8 @@ def matches(
             )
             return
         rows = client.get(list[MatchRow], "truth_matches", **arguments)
+        if not rows:
+            require_agent(client, selection)
     if output == "json":
         print_json(rows)
     elif output == "csv":

@@ -31,14 +31,14 @@ _NAMED: Final = 3
 @conversation_options
 @click.option("--failing", is_flag=True, help="Only conversations that failed, newest first.")
 @click.option("--unmatched", is_flag=True, help="Only conversations without a case: the newest of each cluster.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many cases.")
-@click.option("--dataset", metavar="NAME", help="The dataset that they go to; `production` unless given.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Write at most N cases.")
+@click.option("--dataset", metavar="NAME", help="The dataset of the cases; `production` unless given.")
 @click.option(
     "--tag",
     "tags",
     multiple=True,
     metavar="TAG",
-    help="A tag that the cases bear, such as regression, for `evaluate --suite` and `gate --suite`; with it, current cases "
+    help="A tag for the cases, such as regression, for `evaluate --suite` and `gate --suite`; with it, current cases "
     "that conversations failed are written with the tag, not drafted again.",
 )
 @file_option(
