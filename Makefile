@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check
 # Three processes keep the two cores of CI busy while some tests wait; 0 runs the tests in one process, which a debugger needs.
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+# A worker that has run its share takes half of another: until then, the tests of a module and its fixtures stay together.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 RUNTIME_ENVIRONMENT := $(VENV)/.installed-runtime
 RUNTIME_PROJECT := $(VENV)/.installed-project-runtime

@@ -1,4 +1,4 @@
-"""Fixtures and settings of all tests: the folder of shared data, fast new stores, the profiles of hypothesis."""
+"""Fixtures and settings of all tests: the folder of shared data, fast new stores and clients, the profiles of hypothesis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,10 +19,13 @@ from otel_agentic.store import store
 from otel_agentic.store.connection import open_database
 from tests.shared import SHARED, why_absent
 from tests.snapshots import Text
-from tests.template import copying
+from tests.template import copying, create_template
 
-#: The stores that several folders share, and the collection of doctests.
-pytest_plugins = ("tests.collection", "tests.stores")
+if TYPE_CHECKING:
+    from tests.once_per_run import OncePerRun
+
+#: What several folders share: stores, and folders filled once per run; and the collection of doctests.
+pytest_plugins = ("tests.collection", "tests.once_per_run", "tests.stores")
 
 # No deadlines and no health check of slow data, because the machine may be busy. Few examples keep the fast suite fast;
 # `make test-slow` runs every property with many more.
@@ -49,10 +54,25 @@ def shared_dir() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _new_stores_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _new_stores_are_copies(once_per_run: OncePerRun) -> Iterator[None]:
     """Create new stores of this process as copies. Processes that tests start run the migrations, as in production."""
+
+    def template() -> Path:
+        return once_per_run("template", lambda folder: create_template(folder / "t.duckdb")) / "t.duckdb"
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "open_database", copying(tmp_path_factory.mktemp("template")))
+        patch.setattr(store, "open_database", copying(template))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _single_root_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give HTTP clients of this process one root certificate: loading all takes 40 ms per client, and none is needed."""
+    end = "-----END CERTIFICATE-----\n"
+    path = tmp_path_factory.mktemp("certificates") / "one.pem"
+    path.write_text(Path(certifi.where()).read_text("utf-8").partition(end)[0] + end, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certifi, "where", lambda: str(path))
         yield
 
 

@@ -1,10 +1,7 @@
-"""A store with the evaluated conversations of the demo's recordings, read without the processes of the demo."""
+"""Stores the evaluated conversations of the demo's recordings, read without the processes of the demo."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors.in_process import SpanReader
@@ -14,12 +11,12 @@ from otel_agentic.config import ReceiveSettings
 from otel_agentic.demo.processes import AGENTS
 from otel_agentic.demo.recordings import Replay
 from otel_agentic.demo.run import CASES
-from otel_agentic.engine.engine import Engine
 from otel_agentic.spans import Limits
-from tests.stores import settings_for
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
+
+    from otel_agentic.engine.engine import Engine
 
 
 class _Store:
@@ -39,14 +36,11 @@ class _Store:
         """Do nothing."""
 
 
-@contextmanager
-def evaluated_demo(db: Path) -> Iterator[Engine]:
-    """Create the store and open it."""
-    with Engine(settings_for(db), create=True) as engine:
-        for agent, version in AGENTS:
-            replay = Replay(agent, version, "", lambda _: _Store(engine))  # type: ignore[arg-type, return-value]  # all that a replay calls
-            replay.sent()
-            replay.finish()
-        rebuild_pending(engine, lambda *_: None)
-        Commands(engine).run("evaluate", {"cases": [(str(CASES), CASES.read_text())]})
-        yield engine
+def evaluated_demo(engine: Engine) -> None:
+    """Store and evaluate the conversations; see `prepared_store`."""
+    for agent, version in AGENTS:
+        replay = Replay(agent, version, "", lambda _: _Store(engine))  # type: ignore[arg-type, return-value]  # all that a replay calls
+        replay.sent()
+        replay.finish()
+    rebuild_pending(engine, lambda *_: None)
+    Commands(engine).run("evaluate", {"cases": [(str(CASES), CASES.read_text())]})

@@ -1,4 +1,4 @@
-"""Engines on real DuckDB files; tau-airline is ingested and evaluated once, tests that change it take a copy."""
+"""Engines on real DuckDB files; a prepared store is filled once per run, tests that change it take a copy."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -15,6 +16,9 @@ from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
+
+if TYPE_CHECKING:
+    from tests.once_per_run import OncePerRun
 
 
 class OpenEngine(Protocol):
@@ -29,11 +33,13 @@ def settings_for(db: Path, **sections: dict[str, Any]) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty_file(once_per_run: OncePerRun) -> Path:
     """A store with nothing in it: a copy is there sooner than a new one. Leave it as it is."""
-    db = tmp_path_factory.mktemp("empty") / "empty.duckdb"
-    Engine(settings_for(db), create=True).close()
-    return db
+
+    def fill(folder: Path) -> None:
+        Engine(settings_for(folder / "empty.duckdb"), create=True).close()
+
+    return once_per_run("empty", fill) / "empty.duckdb"
 
 
 @pytest.fixture
@@ -72,22 +78,26 @@ FILES = {"cases": "cases.jsonl", "labels": "labels.csv"}
 
 
 @pytest.fixture(scope="session")
-def tau_file(tau: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tau_file(tau: Path, once_per_run: OncePerRun) -> Path:
     """A file with tau-airline, not evaluated. Leave it as it is."""
-    db = tmp_path_factory.mktemp("tau") / "tau.duckdb"
-    with Engine(settings_for(db), create=True) as engine:
-        ingest_files(engine, [str(tau / "spans.jsonl.gz")], lambda *_: None)
-    return db
+
+    def fill(folder: Path) -> None:
+        with Engine(settings_for(folder / "tau.duckdb"), create=True) as engine:
+            ingest_files(engine, [str(tau / "spans.jsonl.gz")], lambda *_: None)
+
+    return once_per_run("tau", fill) / "tau.duckdb"
 
 
 @pytest.fixture(scope="session")
-def labelled_file(tau_file: Path, tau_truth: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def labelled_file(tau_file: Path, tau_truth: dict[str, Any], once_per_run: OncePerRun) -> Path:
     """A file with tau-airline, evaluated with its labels. Leave it as it is."""
-    db = tmp_path_factory.mktemp("labelled") / "tau.duckdb"
-    shutil.copy(tau_file, db)
-    with Engine(settings_for(db)) as engine:
-        Commands(engine).evaluate(**tau_truth)
-    return db
+
+    def fill(folder: Path) -> None:
+        db = Path(shutil.copy(tau_file, folder / "tau.duckdb"))
+        with Engine(settings_for(db)) as engine:
+            Commands(engine).evaluate(**tau_truth)
+
+    return once_per_run("labelled", fill) / "tau.duckdb"
 
 
 @pytest.fixture(scope="session")
@@ -116,23 +126,22 @@ class PreparedStore(Protocol):
 
 
 @pytest.fixture(scope="session")
-def prepared_store(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> PreparedStore:
+def prepared_store(empty_file: Path, once_per_run: OncePerRun) -> PreparedStore:
     """Return the file that a function filled, which is called once; open copies of it, or only read it.
 
     The function is one of a module, or a `partial` of it with keyword arguments.
     """
-    files: dict[str, Path] = {}
 
     def prepared(fill: Callable[[Engine], object], **sections: dict[str, Any]) -> Path:
         function, arguments = (fill.func, fill.keywords) if isinstance(fill, partial) else (fill, {})
         key = f"{function.__module__}.{function.__qualname__} {arguments} {sections}"
-        if key not in files:
-            file = tmp_path_factory.mktemp("prepared") / "prepared.duckdb"
-            shutil.copy(empty_file, file)
+
+        def fill_folder(folder: Path) -> None:
+            file = Path(shutil.copy(empty_file, folder / "prepared.duckdb"))
             with Engine(settings_for(file, **sections)) as engine:
                 fill(engine)
-            files[key] = file
-        return files[key]
+
+        return once_per_run(f"prepared-{sha256(key.encode()).hexdigest()}", fill_folder) / "prepared.duckdb"
 
     return prepared
 

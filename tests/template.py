@@ -17,30 +17,24 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def copying(folder: Path) -> Callable[..., DuckDBPyConnection]:
-    """Return an `open_database` that places a copy of an empty store at a new path before it opens it.
-
-    The empty store is created in `folder` on first use.
-    """
+def copying(template: Callable[[], Path]) -> Callable[..., DuckDBPyConnection]:
+    """Return an `open_database` that places a copy of the empty store `template()` at a new path before it opens it."""
 
     def opened(path: Path, settings: StoreSettings, *, create: bool, **more: Any) -> DuckDBPyConnection:
         if create and not path.exists():
             with suppress(OSError):  # opening the file reports a bad path
-                _copy(_template(folder / "template.duckdb"), path)
+                _copy(template(), path)
         return open_database(path, settings, create=create, **more)
 
     return opened
 
 
-def _template(template: Path) -> Path:
-    if not template.exists():
-        draft = template.with_suffix(".draft")
-        con = open_database(draft, StoreSettings(db=draft), create=True)
-        migrate(con, str(draft))
-        con.execute("CHECKPOINT")
-        con.close()
-        draft.replace(template)
-    return template
+def create_template(file: Path) -> None:
+    """Create an empty store."""
+    con = open_database(file, StoreSettings(db=file), create=True)
+    migrate(con, str(file))
+    con.execute("CHECKPOINT")
+    con.close()
 
 
 def _copy(template: Path, path: Path) -> None:

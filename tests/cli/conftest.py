@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.running import Ran, done, run
 from tests.cli.small import conversation, write_cases, write_spans
+
+if TYPE_CHECKING:
+    from tests.once_per_run import OncePerRun
 
 
 @pytest.fixture(autouse=True)
@@ -40,16 +45,25 @@ class Flights:
 
 
 @pytest.fixture(scope="session")
-def flights(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Flights:
+def flights(shared_dir: Path, once_per_run: OncePerRun) -> Flights:
     """Return a store that tests copy and do not change."""
-    data, db = shared_dir / "data" / "tau-airline", tmp_path_factory.mktemp("flights") / "t.duckdb"
-    return Flights(data=data, db=db, ingested=run("ingest", "--db", db, data / "spans.jsonl.gz"))
+    data = shared_dir / "data" / "tau-airline"
+
+    def fill(folder: Path) -> None:
+        ran = run("ingest", "--db", folder / "t.duckdb", data / "spans.jsonl.gz")
+        (folder / "ran.json").write_text(json.dumps(asdict(ran)))
+
+    folder = once_per_run("flights", fill)
+    return Flights(data=data, db=folder / "t.duckdb", ingested=Ran(**json.loads((folder / "ran.json").read_text())))
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+def shop(once_per_run: OncePerRun) -> Shop:
     """Return a store that tests read and do not change."""
-    folder = tmp_path_factory.mktemp("shop")
+    return _shop_in(once_per_run("shop", _fill_shop))
+
+
+def _fill_shop(folder: Path) -> None:
     look_up, cancel = {"order": "A1"}, {"order": "B2"}
     conversations = [
         conversation("c1", calls=[("look_up", look_up, '{"day": "Monday"}')], case="where"),
@@ -61,11 +75,12 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         {"case_id": "where", "tools": {"calls": [{"tool_name": "look_up", "parameters": look_up}]}},
         {"case_id": "cancel", "tools": {"calls": [{"tool_name": "cancel", "parameters": cancel}]}},
     ]
-    result = Shop(
-        db=folder / "shop.duckdb",
-        spans=write_spans(folder / "spans.jsonl", conversations),
-        cases=write_cases(folder / "cases.jsonl", cases),
-    )
+    result = _shop_in(folder)
+    write_spans(result.spans, conversations)
+    write_cases(result.cases, cases)
     done("ingest", result.spans, "--db", result.db)
     done("evaluate", "--db", result.db, "--cases", result.cases)
-    return result
+
+
+def _shop_in(folder: Path) -> Shop:
+    return Shop(db=folder / "shop.duckdb", spans=folder / "spans.jsonl", cases=folder / "cases.jsonl")

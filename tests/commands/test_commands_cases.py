@@ -14,16 +14,13 @@ from otel_agentic.results import to_json
 from tests.demo_store import evaluated_demo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from otel_agentic.engine.engine import Engine
+    from tests.stores import CopyOf, PreparedStore
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    with evaluated_demo(tmp_path / "demo.duckdb") as engine:
-        yield engine
+def engine(copy_of: CopyOf, prepared_store: PreparedStore) -> Engine:
+    return copy_of(prepared_store(evaluated_demo))
 
 
 def run(engine: Engine, name: str, **arguments: Any) -> Any:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
 from otel_agentic.commands.registry import Commands, registered
+from otel_agentic.engine.engine import Engine
 from otel_agentic.results import to_json
 from tests.demo_store import evaluated_demo
+from tests.stores import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_agentic.engine.engine import Engine
+    from tests.stores import PreparedStore
 
 #: Commands whose results name conversations, which in the demo contain their version.
 NAMING = (
@@ -29,15 +33,18 @@ CONDITIONS = {"since_ns", "until_ns", "agent", "agent_version", "environment"}
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with evaluated_demo(tmp_path_factory.mktemp("selection") / "demo.duckdb") as engine:
+def engine(prepared_store: PreparedStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    db = shutil.copy(prepared_store(evaluated_demo), tmp_path_factory.mktemp("selection"))
+    with Engine(settings_for(Path(db))) as engine:
         yield engine
 
 
 def result(engine: Engine, name: str, **arguments: Any) -> str:
-    """Return the result of a command as JSON text."""
-    answer = Commands(engine).run(name, arguments)
-    rows = list(answer) if registered()[name].streams else answer
+    """Return the result of a command as JSON text, with all conversations where it has a limit."""
+    command = registered()[name]
+    limit = {"limit": 100} if "limit" in command.signature.parameters else {}
+    answer = Commands(engine).run(name, limit | arguments)
+    rows = list(answer) if command.streams else answer
     return orjson.dumps(to_json(rows), default=str).decode()
 
 

@@ -14,7 +14,7 @@ import pytest
 from otel_agentic.live.collector import LiveCollector
 from otel_agentic.net.tickets import new_ticket, secret_of
 from tests.demo_store import evaluated_demo
-from tests.stores import settings_for
+from tests.stores import PreparedStore, settings_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +46,9 @@ def serving(db: Path, **sections: Any) -> Iterator[RunningConsole]:
 
 
 @pytest.fixture(scope="session")
-def demo_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo_file(prepared_store: PreparedStore) -> Path:
     """Return the demo's store, which tests copy and do not change."""
-    db = tmp_path_factory.mktemp("demo") / "demo.duckdb"
-    with evaluated_demo(db):
-        pass
-    return db
+    return prepared_store(evaluated_demo)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter, defaultdict
 from math import comb
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,17 +15,22 @@ from otel_agentic.commands.registry import Commands
 from otel_agentic.demo.processes import AGENTS
 from otel_agentic.demo.run import CASES
 from otel_agentic.demo.scenario import conversations
+from otel_agentic.engine.engine import Engine
 from tests.demo_store import evaluated_demo
+from tests.stores import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.stores import PreparedStore
 
 K = 3
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    with evaluated_demo(tmp_path_factory.mktemp("recordings") / "t.duckdb") as engine:
+def commands(prepared_store: PreparedStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    db = shutil.copy(prepared_store(evaluated_demo), tmp_path_factory.mktemp("recordings"))
+    with Engine(settings_for(Path(db))) as engine:
         yield Commands(engine)
 
 

@@ -17,7 +17,7 @@ from tests.builders import feed, rows
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.engine.engine import Engine
-    from tests.stores import OpenEngine
+    from tests.stores import CopyOf, PreparedStore
 
 QUERY = "Refund order 7."
 REFUND: dict[str, Any] = {"calls": [{"tool_name": "refund", "parameters": {"amount": 10}}]}
@@ -151,19 +151,21 @@ def talk(name: str, amount: int, answer: str = "Refunded.") -> Any:
 LINE = '{"case_id": "refund", "turns": [{"query": "Refund order 7.", "answer": "Refunded.", "tools": {"calls": [{"tool_name": "refund", "parameters": {"amount": 10}}]}}]}'  # fmt: skip
 
 
+def refunds(engine: Engine) -> None:
+    """Store and evaluate a right conversation, one with a wrong amount and one with a wrong answer."""
+    stored = (("right", 10, "Refunded."), ("amount", 99, "Refunded."), ("answer", 10, "No."))
+    feed(engine, *(talk(name, amount, answer) for name, amount, answer in stored))
+    Commands(engine).evaluate(cases=[("cases.jsonl", LINE)])
+
+
 @pytest.fixture
-def commands(open_engine: OpenEngine) -> Commands:
-    engine = open_engine()
-    for name, amount, answer in (("right", 10, "Refunded."), ("amount", 99, "Refunded."), ("answer", 10, "No.")):
-        feed(engine, talk(name, amount, answer))
-    commands = Commands(engine)
-    commands.evaluate(cases=[("cases.jsonl", LINE)])
-    return commands
+def commands(copy_of: CopyOf, prepared_store: PreparedStore) -> Commands:
+    return Commands(copy_of(prepared_store(refunds)))
 
 
 def test_an_evaluation_says_what_each_criterion_decided(engine: Engine) -> None:
-    for name, amount, answer in (("right", 10, "Refunded."), ("amount", 99, "Refunded."), ("both", 99, "No.")):
-        feed(engine, talk(name, amount, answer))
+    stored = (("right", 10, "Refunded."), ("amount", 99, "Refunded."), ("both", 99, "No."))
+    feed(engine, *(talk(name, amount, answer) for name, amount, answer in stored))
     done = Commands(engine).evaluate(cases=[("cases.jsonl", LINE)], metrics=["none"])
     assert {
         "answer": {"pass": 2, "fail": 1, "not_evaluated": 0, "alone": 0, "uncovered": 0},

@@ -36,8 +36,8 @@ def talk(name: str, amount: int, answer: str) -> Any:
 
 
 def evaluated(engine: Engine) -> Commands:
-    for name, amount, answer in (("right", 10, "Refunded."), ("amount", 99, "Refunded."), ("answer", 10, "No.")):
-        feed(engine, talk(name, amount, answer))
+    stored = (("right", 10, "Refunded."), ("amount", 99, "Refunded."), ("answer", 10, "No."))
+    feed(engine, *(talk(name, amount, answer) for name, amount, answer in stored))
     commands = Commands(engine)
     commands.evaluate(cases=[("cases.jsonl", LINE)])
     return commands

@@ -17,6 +17,7 @@ from tests.live.otlp_export import export, just_now
 from tests.live.running_collector import eventually, live_settings, running
 
 if TYPE_CHECKING:
+    from otel_agentic.spans import SpanBatch
     from tests.stores import OpenEngine
 
 COUNT = 12
@@ -60,6 +61,11 @@ def conversation(number: int) -> AgentRunScript:
     return AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").answers(f"The Ritz, room {number}.")
 
 
+def conversations() -> list[SpanBatch]:
+    """Return spans of `COUNT` conversations."""
+    return [speak_genai(conversation(number), start_ns=NOON_NS + number * SECOND_NS) for number in range(COUNT)]
+
+
 def test_a_rubric_that_is_never_read_costs_no_other_metric_a_value(open_engine: OpenEngine) -> None:
     counts: Counter[bool] = Counter()
 
@@ -69,8 +75,7 @@ def test_a_rubric_that_is_never_read_costs_no_other_metric_a_value(open_engine: 
 
     with OpenAIServer(script) as server:
         engine = open_engine(**judge(server, breaker_wait_s=60))  # longer than the test takes
-        for number in range(COUNT):
-            feed(engine, *speak_genai(conversation(number), start_ns=NOON_NS + number * SECOND_NS).spans)
+        feed(engine, *conversations())
         done = Commands(engine).evaluate(metrics=[UNREADABLE, *READABLE])["evaluators"]["metrics"]
 
     result = {item["name"].rpartition(".")[2]: (item["n"], item["not_evaluated"]) for item in done}
@@ -86,8 +91,7 @@ def test_an_evaluation_waits_for_a_judge_that_comes_back(open_engine: OpenEngine
 
     with OpenAIServer(script) as server:
         engine = open_engine(**judge(server))
-        for number in range(COUNT):
-            feed(engine, *speak_genai(conversation(number), start_ns=NOON_NS + number * SECOND_NS).spans)
+        feed(engine, *conversations())
         (metric,) = Commands(engine).evaluate(metrics=["agent_behavior_failure"])["evaluators"]["metrics"]
 
     assert (COUNT - 4, {"judge_error": 4}) == (metric["n"], metric["not_evaluated"])  # those that the server refused
@@ -97,8 +101,7 @@ def test_an_evaluation_waits_for_a_judge_that_comes_back(open_engine: OpenEngine
 def test_an_evaluation_gives_up_on_a_judge_that_stays_away(open_engine: OpenEngine, longest_s: float) -> None:
     with OpenAIServer(lambda *_: error(503, "no")) as server:
         engine = open_engine(**judge(server, outage_wait_s=longest_s))
-        for number in range(COUNT):
-            feed(engine, *speak_genai(conversation(number), start_ns=NOON_NS + number * SECOND_NS).spans)
+        feed(engine, *conversations())
         (metric,) = Commands(engine).evaluate(metrics=["agent_behavior_failure"])["evaluators"]["metrics"]
 
     assert {"judge_error": COUNT} == metric["not_evaluated"]

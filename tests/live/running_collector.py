@@ -57,7 +57,8 @@ def ask(settings: Settings, name: str, **arguments: Any) -> Any:
 
 def eventually(ask_for: Callable[[], Any], expected: Any, timeout_s: float = 60.0) -> None:
     """Return when `ask_for` returns the expected answer; fail with the last one after `timeout_s` seconds."""
-    deadline = time.monotonic() + timeout_s
+    deadline, wait_s = time.monotonic() + timeout_s, 0.02
     while (result := ask_for()) != expected:
         assert time.monotonic() < deadline, f"wanted {expected!r}, found {result!r}"
-        time.sleep(0.02)
+        time.sleep(wait_s)
+        wait_s = min(wait_s * 1.3, 0.25)  # each question costs as much CPU time as the work that it waits for

@@ -66,8 +66,7 @@ def metric_lines(telemetry: Telemetry, name: str) -> list[str]:
 def evaluated(engine: Engine, listener: EventReporter, *answers: str) -> Commands:
     RELAY.reporter = listener
     commands = Commands(engine, scored=listener.report_scores)
-    for number, answer in enumerate(answers):
-        feed(engine, speak_genai(ask_hotel(f"c-{number}").answers(answer)))
+    feed(engine, *(speak_genai(ask_hotel(f"c-{number}").answers(answer)) for number, answer in enumerate(answers)))
     commands.evaluate(cases=[("cases.jsonl", CASE)])
     return commands
 

@@ -55,9 +55,11 @@ def half(number: int) -> bool:
 def annotated(engine: Engine) -> None:
     """Store conversations of which people and the judge pass the first half, with annotated answers and goals."""
     engine.runner.judge = deciding(half)
+    spans = []
     for number in range(SIZE):
         script = AgentRunScript(conversation_id=f"c{number:02}").ask("Which number?").answers(f"number {number:02}")
-        feed(engine, speak_genai(script, start_ns=NOON_NS + number * 3600 * SECOND_NS))
+        spans.append(speak_genai(script, start_ns=NOON_NS + number * 3600 * SECOND_NS))
+    feed(engine, *spans)
     commands = Commands(engine)
     commands.evaluate(cases=CASES, metrics=["goal_completion"])
     for number in range(SIZE):

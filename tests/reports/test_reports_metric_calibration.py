@@ -40,11 +40,19 @@ def by_text(question: Question) -> Answer:
 def trips(engine: Engine) -> None:
     """Store conversations whose goals a judge assessed."""
     engine.runner.judge = RubricJudge(by_text)
+    spans = []
     for number, passes in enumerate([*(judge for judge, _ in PAIRS), *OTHERS]):
         script = AgentRunScript(conversation_id=f"c{number:02}").ask("Book a hotel")
         script = script.answers("It is booked." if passes else "There is no room.")
-        feed(engine, speak_genai(script, start_ns=NOON_NS + number * 3600 * SECOND_NS))
+        spans.append(speak_genai(script, start_ns=NOON_NS + number * 3600 * SECOND_NS))
+    feed(engine, *spans)
     Commands(engine).evaluate(metrics=["goal_completion"])
+
+
+def annotated_trips(engine: Engine) -> None:
+    """Store them with the verdicts of a person."""
+    trips(engine)
+    annotate_pairs(Commands(engine))
 
 
 @pytest.fixture
@@ -54,15 +62,21 @@ def commands(copy_of: CopyOf, prepared_store: PreparedStore) -> Commands:
     return Commands(engine)
 
 
+@pytest.fixture
+def annotated(copy_of: CopyOf, prepared_store: PreparedStore) -> Commands:
+    engine = copy_of(prepared_store(annotated_trips))
+    engine.runner.judge = RubricJudge(by_text)
+    return Commands(engine)
+
+
 def annotate(commands: Commands, number: int, verdict: str, annotator: str = "ana", **options: Any) -> None:
     arguments = {"conversation_id": f"c{number:02}", "verdict": verdict, "annotator": annotator, "name": METRIC}
     commands.call("label", {**arguments, **options})
 
 
-def annotated(commands: Commands) -> Commands:
+def annotate_pairs(commands: Commands) -> None:
     for number, (_, human) in enumerate(PAIRS):
         annotate(commands, number, "pass" if human else "fail")
-    return commands
 
 
 def metric_of(calibration: dict[str, Any]) -> dict[str, Any]:
@@ -70,8 +84,8 @@ def metric_of(calibration: dict[str, Any]) -> dict[str, Any]:
     return dict(metric)
 
 
-def test_agreement_and_corrected_rates_are_those_of_the_pairs(commands: Commands) -> None:
-    result = annotated(commands).judge_calibrate(metrics=["goal_completion"], random_sample=True)
+def test_agreement_and_corrected_rates_are_those_of_the_pairs(annotated: Commands) -> None:
+    result = annotated.judge_calibrate(metrics=["goal_completion"], random_sample=True)
     metric = metric_of(result)
 
     pairs = [VerdictPair(judge=judge, human=human, case=("", str(n))) for n, (judge, human) in enumerate(PAIRS)]
@@ -96,7 +110,8 @@ def test_without_a_random_sample_or_with_few_annotations_no_rate_is_corrected(co
         None,
         "only 1 annotated items have a score; 10 are needed",
     )
-    selected = metric_of(annotated(commands).judge_calibrate())
+    annotate_pairs(commands)
+    selected = metric_of(commands.judge_calibrate())
     assert selected["corrected"] is None
     assert "not a random sample" in selected["not_corrected"]
 
@@ -117,15 +132,15 @@ def test_what_has_no_verdict_is_counted_with_its_reason(commands: Commands) -> N
     assert [(0, {"not_scored": 1})] == [(metric["n"], metric["not_judged"]) for metric in not_scored]
 
 
-def test_every_metric_with_annotations_is_compared_and_stored_apart_from_answers(commands: Commands) -> None:
-    annotated(commands).judge_calibrate(random_sample=True)
+def test_every_metric_with_annotations_is_compared_and_stored_apart_from_answers(annotated: Commands) -> None:
+    annotated.judge_calibrate(random_sample=True)
 
-    engine = commands.engine
+    engine = annotated.engine
     assert [(METRIC, "conversation", 35, 20, True)] == rows(
         engine, "SELECT metric, target, n, both_pass, random_sample FROM judge_calibrations"
     )
     assert [(35,)] == rows(engine, "SELECT count(*) FROM calibration_verdicts WHERE metric LIKE '%goal_completion'")
-    (group,) = commands.report(k=[1])["groups"]
+    (group,) = annotated.report(k=[1])["groups"]
     assert group["corrected"] is None  # outcomes were not annotated
 
 

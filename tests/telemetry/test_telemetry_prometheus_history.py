@@ -35,9 +35,13 @@ def talk(folder: Path) -> Path:
     """Return a store with twelve conversations over two days; every third answer is wrong."""
     db = folder / "past.duckdb"
     with Engine(settings_for(db), create=True) as engine:
-        for number in range(12):
-            script = ask_hotel(f"c-{number}").answers("The Plaza." if number % 3 == 0 else "The Ritz.")
-            feed(engine, speak_genai(script, start_ns=NOON_NS + number * 4 * HOUR_NS))
+        scripts = [
+            ask_hotel(f"c-{number}").answers("The Plaza." if number % 3 == 0 else "The Ritz.") for number in range(12)
+        ]
+        feed(
+            engine,
+            *(speak_genai(script, start_ns=NOON_NS + number * 4 * HOUR_NS) for number, script in enumerate(scripts)),
+        )
     return db
 
 
