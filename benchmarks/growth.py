@@ -31,7 +31,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from benchmarks.agent_traffic import small_chats
 from benchmarks.cpu_time import cpu_of
-from benchmarks.end_to_end import Stages
+from benchmarks.end_to_end import Clock, Stages
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.scope import TruthFile
@@ -141,9 +141,10 @@ def _score_chats(db: Path) -> None:
         spans=workload.spans,
         cases=workload.cases,
     )
-    with Engine(_settings(db), create=True, collecting=True) as engine:
+    clock = Clock()
+    with Engine(_settings(db), create=True, collecting=True, clock=clock) as engine:
         engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
-        stages = Stages(engine, workload)
+        stages = Stages(engine, workload, clock)
         for name, work in stages.all():
             if name != "windows":
                 work()

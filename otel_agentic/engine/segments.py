@@ -272,15 +272,15 @@ class HeldSegments:
             None if one of them is not held.
         """
         held = [self._traces.get(trace_id) for trace_id in readings]
-        found = [
+        traces = [
             trace for trace, reading in zip(held, readings.values(), strict=True) if trace and trace.reading == reading
         ]
-        if len(found) < len(readings):
+        if len(traces) < len(readings):
             return None
         for trace_id in readings:
             self._rebuilt.pop(trace_id, None)
             self._rebuilt[trace_id] = None
-        return [segment for trace in found for segment in trace.segments]
+        return [segment for trace in traces for segment in trace.segments]
 
     def _drop(self, trace_id: str) -> None:
         trace = self._traces.pop(trace_id, None)

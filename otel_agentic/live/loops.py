@@ -543,7 +543,7 @@ class WindowLoop(BackgroundLoop):
         if self.lock.locked():
             self.show()  # gauges do not wait for an erasure
         with self.lock:
-            now_ns, changes, ends = self._due()
+            now_ns, changes, ends = self._schedule()
             if len(ends) < _FEW:
                 with self._engine.store.read() as con:
                     table = self._count(con, [now_ns, *ends])
@@ -567,7 +567,7 @@ class WindowLoop(BackgroundLoop):
     def store(self) -> int:
         """Compute and store the windows whose ends are due; return the number of new or changed rows."""
         with self.lock:
-            now_ns, changes, ends = self._due()
+            now_ns, changes, ends = self._schedule()
             portions = [ends[start : start + _PORTION] for start in range(0, len(ends), _PORTION)]
             written = 0
             for number, portion in enumerate(portions):
@@ -579,7 +579,7 @@ class WindowLoop(BackgroundLoop):
             self._due_ends.computed(now_ns)
         return written
 
-    def _due(self) -> tuple[int, Changes, list[int]]:
+    def _schedule(self) -> tuple[int, Changes, list[int]]:
         """Return the current time, ns, the recorded changes, and the ends that are due."""
         now_ns = self._engine.clock()
         with self._engine.store.read() as con:

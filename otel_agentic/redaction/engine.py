@@ -71,7 +71,7 @@ class Glance:
         return self.find(text) >= 0
 
     def find(self, text: bytes, start: int = 0) -> int:
-        """Return the index of the first match at or after `start`, -1 if there is none."""
+        """Return the index of the first match at or after `start`, -1 without a match."""
         if self._match is None:
             return -1
         index: int = self._match(_ANYWHERE, text, start, len(text))[0][0]

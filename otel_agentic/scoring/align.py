@@ -289,7 +289,7 @@ class SortedCalls:
 
 
 def sorted_calls(expectation: CompiledExpectation, calls: Sequence[ActualCall]) -> SortedCalls:
-    """Return what `sort_calls` returns without verdicts, with named fields; cached, because several evaluators use it."""
+    """Return the result of `sort_calls` without verdicts, with named fields; cached, because several evaluators use it."""
     return _sorted_calls(SameObject(expectation), SameObject(calls))
 
 

@@ -200,7 +200,7 @@ _COLUMNS: Final = {
 _INSERT: Final = f"""
 INSERT INTO windows ({", ".join(f'"{name}"' for name in _COLUMNS)})
 SELECT {", ".join(_COLUMNS.values())}
-FROM fresh f JOIN (SELECT unnest($places) AS place, unnest($revisions) AS revision) c USING (place)
+FROM fresh f JOIN (SELECT unnest($positions) AS place, unnest($revisions) AS revision) c USING (place)
 ORDER BY f.place
 """  # noqa: S608 — the same
 
@@ -246,10 +246,10 @@ def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[
         if len(replaced):
             con.execute(_DELETE, {"rows": replaced.tolist()})
         is_fresh = compared["place"] >= 0
-        places, revisions = compared["place"][is_fresh].tolist(), compared["revision"][is_fresh].tolist()
-        if places:
-            con.execute(_INSERT, {"places": places, "revisions": revisions, "now": now_ns})
-    return len(places)
+        positions, revisions = compared["place"][is_fresh].tolist(), compared["revision"][is_fresh].tolist()
+        if positions:
+            con.execute(_INSERT, {"positions": positions, "revisions": revisions, "now": now_ns})
+    return len(positions)
 
 
 _DIMENSIONS: Final = ", ".join(

@@ -46,10 +46,10 @@ NEAR_RULES = [rule for rule in RULES if rule.body]
 def test_a_value_near_a_word_is_found_at_every_distance_from_an_earlier_word(rule: Rule, earlier_word: str) -> None:
     near, close = NearGlance(NEAR_RULES), Glance(rule.close)
     text, secret = next(iter(examples_of(rule, Random(3))))  # noqa: S311 — same
-    word, value = text.split(secret, 1)[0], secret
+    introduction, value = text.split(secret, 1)[0], secret
     for padding in range(0, 600, 7):
         for gap in (0, 40, 70):
-            written = f"{earlier_word}{'x ' * padding}{word}{'. ' * (gap // 2)}{value} and more".encode()
+            written = f"{earlier_word}{'x ' * padding}{introduction}{'. ' * (gap // 2)}{value} and more".encode()
             assert near(written) or not close(written), written
     assert near(f"{earlier_word}{text}".encode())
 
