@@ -271,7 +271,7 @@ def test_without_evaluations_the_page_has_reasons_and_no_all_clear(tmp_path: Pat
 
 
 def test_an_empty_selection_is_a_page_that_says_so(shop: Shop) -> None:
-    page = Page.of(done("report", "--db", shop.db, "--format", "html", "--agent", "nobody").out)
+    page = Page.of(done("report", "--db", shop.db, "--format", "html", "--environment", "nowhere").out)
 
     assert [] == page.headings
     assert passage(page.text) == snapshot("no closed conversations in this selection")

@@ -95,7 +95,6 @@ def test_every_column_is_about_the_selection(hotel: Path) -> None:
         (("--dimension", "selection"), ["book", "drop"]),
         (("--fault", "errored"), ["book"]),
         (("--parameter", "nights"), []),
-        (("--agent", "nobody"), []),
     ],
 )
 def test_filters_keep_what_fits(hotel: Path, options: tuple[str, ...], tools: list[str]) -> None:
@@ -119,6 +118,14 @@ def test_a_table_has_a_row_for_a_problem_over_all_versions(hotel: Path) -> None:
     assert lines[-1] == snapshot("(6 tool faults; 6 of 7 scored conversations expected tools; --show N shows one)")
     split = failing(hotel, "--by", "problem")
     assert {None} == {row["agent_version"] for row in split}
+
+
+@pytest.mark.parametrize("output", ["json", "csv", "table"])
+def test_an_agent_that_the_store_lacks_is_refused_in_every_format(hotel: Path, output: str) -> None:
+    ran = run("tools", "failing", "--db", hotel, "--agent", "unknown", "--format", output)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "no agent matches 'unknown'; the store has: clerk" in ran.err
 
 
 def test_the_row_of_a_version_is_one_option_away(hotel: Path) -> None:
