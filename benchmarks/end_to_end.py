@@ -10,7 +10,7 @@ decodes the same requests with the protobuf library and parses their JSON attrib
 is printed as a multiple of it, too.
 
 `windows` is measured as live ticks: after all conversations are scored, ten ticks follow the clock of the spans, each as long after a
-tenth of the conversations ended as idle conversations close. A tick before them loads what is used first and is not counted. So
+tenth of the conversations ended as idle conversations close. A tick before them, which is not counted, loads imports. So
 the cost of a tick depends on the groups and on the results in the widest window, and that of a span also on the spans in a tick.
 
 Other tools get the small chats in the same run: their CPU time per span is divided by ours
@@ -93,7 +93,7 @@ def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = 
     plain_s = min(cpu_of(workload.plain_reading) for _ in range(_ROUNDS))
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"db": Path(folder) / "bench.duckdb"}})
-        clock = _Clock()
+        clock = Clock()
         with Engine(settings, create=True, collecting=True, clock=clock) as engine:
             if workload.cases:
                 engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
@@ -137,7 +137,7 @@ def _show_peers(stages_us: Mapping[str, float]) -> None:
             print(f"  {'  as a multiple of ours, ' + name:<34} {peer_us / ours_us[name]:8.1f}{aim}")
 
 
-class _Clock:
+class Clock:
     """The clock of an engine: the current time, until it is set."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class _Clock:
 class Stages:
     """The stages of a collector on an opened store."""
 
-    def __init__(self, engine: Engine, workload: Workload, clock: _Clock) -> None:
+    def __init__(self, engine: Engine, workload: Workload, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
         self._requests = workload.requests
