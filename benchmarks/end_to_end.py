@@ -10,7 +10,7 @@ decodes the same requests with the protobuf library and parses their JSON attrib
 is printed as a multiple of it, too.
 
 `windows` is measured as live ticks: after all conversations are scored, ten ticks follow the clock of the spans, each as long after a
-tenth of the conversations ended as idle conversations close. A tick before them, which is not counted, loads modules and caches. So
+tenth of the conversations ended as idle conversations close. A tick before them, which is not counted, loads imports. So
 the cost of a tick depends on the groups and on the results in the widest window, and that of a span also on the spans in a tick.
 
 Other tools get the small chats in the same run: their CPU time per span is divided by ours

@@ -51,8 +51,6 @@ _SHARE: Final = 20
 _AGENTS: Final = 5
 _VERSIONS: Final = 2
 _START_S: Final = 120
-#: Copies of the chats that one statement adds, which limits the memory that a large store takes to build.
-_COPIES: Final = 125
 #: The commands, without `--db`. An id of the store replaces `{id}`.
 _COMMANDS: Final = (
     "report",
@@ -141,13 +139,13 @@ def _score_chats(db: Path) -> None:
         spans=workload.spans,
         cases=workload.cases,
     )
-    clock = Clock()
-    with Engine(_settings(db), create=True, collecting=True, clock=clock) as engine:
+    with Engine(_settings(db), create=True, collecting=True) as engine:
         engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
-        stages = Stages(engine, workload, clock)
+        stages = Stages(engine, workload, Clock())
         for name, work in stages.all():
-            if name != "windows":
-                work()
+            work()
+            if name == "match and score":
+                break  # without windows
         stages.close()
 
 
@@ -169,7 +167,6 @@ def _with_faults(body: bytes) -> bytes:
 def _multiply(con: duckdb.DuckDBPyConnection, source: Path, copies: int) -> None:
     """Replace the rows of all conversations by copies with other ids; the newest copy ends now, and others before it."""
     con.execute("SET enable_progress_bar = false")
-    con.execute("SET memory_limit = '2GB'")
     con.execute(f"ATTACH '{source}' AS source (READ_ONLY)")
     ((newest_ns,),) = con.execute("SELECT max(epoch_ns(ended_at)) FROM source.conversations").fetchall()
     shift_ns: int = time.time_ns() - newest_ns
@@ -189,13 +186,12 @@ def _multiply(con: duckdb.DuckDBPyConnection, source: Path, copies: int) -> None
             if (sql := _copied(table, name, kind)) is not None
         ]
         con.execute(f"DELETE FROM {table}")  # noqa: S608 — our own table names, here and below
+        parameters = {"copies": copies, "shift": shift_ns}
         insert = (
             f"INSERT INTO {table} BY NAME SELECT s.* REPLACE ({', '.join(changed)}) "  # noqa: S608
-            f"FROM source.{table} s, range($first, $beyond) c(copy) ORDER BY copy DESC"
+            f"FROM source.{table} s, range($copies) c(copy) ORDER BY copy DESC"
         )
-        for beyond in range(copies, 0, -_COPIES):
-            parameters = {"first": max(0, beyond - _COPIES), "beyond": beyond, "shift": shift_ns}
-            con.execute(insert, {name: value for name, value in parameters.items() if f"${name}" in insert})
+        con.execute(insert, {name: value for name, value in parameters.items() if f"${name}" in insert})
     subjects = (
         "INSERT INTO subjects BY NAME SELECT s.* REPLACE (subject + 100 * (n + 1) AS subject, "  # noqa: S608
         f"agent || '-' || n % {_AGENTS} AS agent, '1.' || n // {_AGENTS} AS agent_version) "
