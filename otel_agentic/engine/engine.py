@@ -190,12 +190,21 @@ class Engine:
     def rebuilder(self) -> Rebuilder:
         """Builds conversations from segments."""
         if self._workers is not None:
-            from otel_agentic.engine.pooled_rebuild import rebuilder_over  # noqa: PLC0415 — see above
-
-            return rebuilder_over(self, self._workers, self._listener.late_spans)
+            return self.rebuilder_over(self._workers)
         from otel_agentic.engine.rebuild import Rebuilder  # noqa: PLC0415 — see above
 
         return Rebuilder(self.store, self.segments, self.settings.conversations, on_late=self._listener.late_spans)
+
+    def rebuilder_over(self, pool: WorkerPool | None) -> Rebuilder:
+        """Return a rebuilder with worker processes, or that of the engine if `pool` is None."""
+        if pool is None:
+            return self.rebuilder
+        from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments  # noqa: PLC0415 — see above
+
+        segments = self.segments
+        if not isinstance(segments, WorkerSegments):
+            segments = WorkerSegments(self.store, self.reader, pool, keeps_spans=False)
+        return PooledRebuilder(self.store, segments, self.settings.conversations, pool, self._listener.late_spans)
 
     @cached_property
     def runner(self) -> EvaluationRunner:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from otel_agentic.conversations import Segment
     from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.dialects.base import Reader
-    from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.workers import WorkerPool, WorkerResources
     from otel_agentic.store import Store
     from otel_agentic.store.spans import Arrival, Inserted
@@ -299,18 +298,6 @@ class PooledRebuilder(Rebuilder):
         assembled = dict(zip(map(id, result.linked), result.conversations, strict=True))
         dissolved = part.view.keys - {(item.environment, str(item.conversation_id)) for item in result.linked}
         yield self._save(result.linked, dissolved, closed_by, part.read_ns, lambda linked: assembled[id(linked)])
-
-
-def rebuilder_over(
-    engine: Engine, pool: WorkerPool | None, on_late: Callable[[int], None] = lambda _: None
-) -> Rebuilder:
-    """Return a rebuilder with worker processes, or that of the engine if `pool` is None; see `Rebuilder` for `on_late`."""
-    if pool is None:
-        return engine.rebuilder
-    segments = engine.segments
-    if not isinstance(segments, WorkerSegments):
-        segments = WorkerSegments(engine.store, engine.reader, pool, keeps_spans=False)
-    return PooledRebuilder(engine.store, segments, engine.settings.conversations, pool, on_late)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -641,4 +641,4 @@ class WindowLoop(BackgroundLoop):
                 self._gauge_errors.attempt(self.show)
             self._stopping.wait(_SHARE * (time.monotonic() - began))
             wait_s = _ROWS_S if behind else _REFRESH_S
-        self._row_errors.attempt(self.store)  # changes during the last iteration
+        self._row_errors.attempt(self.refresh)  # changes during the last iteration; the last telemetry is sent after it

@@ -95,7 +95,7 @@ def test_each_group_has_its_days_its_trend_and_the_version_that_brought_it(hotel
             "before_scored": 3,
             "after": 3,
             "after_scored": 4,
-            "p_value": 0.14285714285714285,
+            "p_value": 0.14285714285714288,
         }
     )
     assert (parameter["first_version"], missing["first_version"]) == snapshot(("1.10", "1.9"))
@@ -132,7 +132,7 @@ def test_one_group_is_shown_with_its_newest_places(hotel: Path) -> None:
 def test_time_agent_severity_and_limit_narrow_it(hotel: Path) -> None:
     assert 2 == failures(hotel, "--since", "2026-03-05T12:02:00Z")["conversations"]
     assert 1 == failures(hotel, "--until", "2026-03-04")["failures"]
-    assert 0 == failures(hotel, "--agent", "waiter")["conversations"]
+    assert failures(hotel) == failures(hotel, "--agent", "cl*")
     assert 0 == failures(hotel, "--severity", "critical")["failures"]
     assert (1, 2) == (len(failures(hotel, "--limit", "1")["groups"]), failures(hotel, "--limit", "1")["group_count"])
     assert passage(done("failures", "--db", hotel, "--limit", "1").out) == snapshot("1 more group, --limit lists them")

@@ -217,7 +217,7 @@ def test_markup_in_names_is_shown_literally(db: Path) -> None:
     assert f"Conversations of agent {_MARKUP}" in done("conversations", "list", "--db", db).out
     named = done("query", "SELECT tool_name FROM spans WHERE tool_name LIKE 'tool%'", "--db", db).out
     assert f"tool {_MARKUP}" in named
-    assert f"Reliability of agent {_MARKUP}" in done("report", "--db", db).out
+    assert f"agent {_MARKUP}: no conversation was evaluated" in done("report", "--db", db).out
 
 
 def test_doctor_shows_hostile_span_names_literally(db: Path) -> None:

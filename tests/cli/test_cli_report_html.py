@@ -154,7 +154,7 @@ def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Pat
 
     assert 2 * (2 + 1) == page.charts  # two estimators over k, and one picture over time
     assert passage(page.text) == snapshot("2 more groups in the summary.")
-    assert passage(page.text) == snapshot("1 more group not drawn; --agent chooses.")
+    assert passage(page.text) == snapshot("1 more group not drawn; select some with --agent .")
     assert {"1.9", "1.10"} <= set(page.texts)
 
 

@@ -184,7 +184,7 @@ def test_the_layers_stand_first_with_the_share_of_each() -> None:
     verdict = labelled({"none": 6, "action": 3, "reasoning": 1}, "action", "reasoning", not_evaluated={"no_data": 2})
     page = layers_table(group(metric(), verdict))
     assert passage(page.text) == snapshot("60% none 30% action 10% reasoning 10 of 12")
-    widths = [float(value or 0) for name, value in page.attributes if name == "width"]
+    widths = [float((value or "0").rstrip("%")) for name, value in page.attributes if name == "width"]
     assert pytest.approx([60, 30, 10], abs=0.6) == widths
     assert [] == layer_rows([group(metric())])
 

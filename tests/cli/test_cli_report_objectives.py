@@ -109,7 +109,8 @@ def test_markdown_says_it_as_a_list(watched: Watched) -> None:
 def test_only_the_requested_agents_are_reported(watched: Watched) -> None:
     arguments = ("report", "--db", watched.db, "--config", watched.config, "--format", "json", "--agent")
     assert 2 == len(done(*arguments, "cl*").json["objectives"])
-    assert [] == done(*arguments, "nobody").json["objectives"]
+    refused = run(*arguments, "nobody")
+    assert (2, True) == (refused.code, "the store has: clerk" in refused.err)
 
 
 def test_objectives_with_one_name_end_the_command(watched: Watched, tmp_path: Path) -> None:

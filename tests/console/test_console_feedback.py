@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+#: A made-up key of AWS.
+_SECRET = "AKIA" + "ABCDEFGH23456789"
 _ID = "lyon-family-1.1.0-3"
 
 
@@ -37,7 +39,7 @@ def test_feedback_on_a_trace_is_on_its_turn_and_sets_no_outcome(console: Running
         details = session.get("/conversation.json", params={"id": _ID}).json()
         trace = details["conversation"]["turns"][1]["trace_id"]
         answer = send(
-            console, {"trace_id": trace, "verdict": "pass", "note": "great, mail me at bo@example.com", "user": "u-17"}
+            console, {"trace_id": trace, "verdict": "pass", "note": f"great, my key is {_SECRET}", "user": "u-17"}
         )
         page = session.get("/conversation", params={"id": _ID})
         after = session.get("/conversation.json", params={"id": _ID}).json()
@@ -46,7 +48,8 @@ def test_feedback_on_a_trace_is_on_its_turn_and_sets_no_outcome(console: Running
         assert "u-17 end user, never sets an outcome" in text_of(page).replace("userend", "user end").replace(
             "17end", "17 end"
         )
-        assert "bo@example.com" not in page.text
+        assert "[redacted:aws_key" in text_of(page)
+        assert _SECRET not in text_of(page)
         assert after["score"] == details["score"]
         labelled = session.get("/conversations.json?labelled=yes").json()["rows"]
         assert _ID not in {row["conversation_id"] for row in labelled}

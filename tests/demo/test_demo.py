@@ -156,7 +156,7 @@ def test_the_last_lines_are_commands_that_a_shell_runs_as_printed(demo: Run, tmp
         link = [process.stdout.readline() for _ in range(2)][1].strip()
         page = httpx.get(link)
         process.terminate()
-    assert (page.status_code, "This link is valid once" in page.text) == (200, True)
+    assert (page.status_code, "This link works only once" in page.text) == (200, True)
     assert process.returncode == 0
 
 
