@@ -648,9 +648,8 @@ class KindTable:
     def times(self) -> dict[int, np.ndarray[Any, np.dtype[np.int64]]]:
         """Return when each conversation of a kind ended, ns, ascending."""
         columns = self.con.execute(_KIND_TIMES).fetchnumpy()
-        kind, ended_ns = np.asarray(columns["kind"]), np.asarray(columns["ended_ns"])
-        starts = np.flatnonzero(np.diff(kind, prepend=kind[:1] - 1))
-        return dict(zip(kind[starts].tolist(), np.split(ended_ns, starts[1:]), strict=True))
+        kinds, starts = np.unique(np.asarray(columns["kind"]), return_index=True)
+        return dict(zip(kinds.tolist(), np.split(np.asarray(columns["ended_ns"]), starts)[1:], strict=True))
 
     @property
     def period(self) -> tuple[int, int] | None:
