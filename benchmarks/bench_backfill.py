@@ -30,8 +30,7 @@ from otel_agentic.backfill.plan import BackfillRequest
 from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings, StoreSettings
-from otel_agentic.engine.engine import Engine
-from otel_agentic.engine.pooled_rebuild import rebuilder_over
+from otel_agentic.engine.engine import Engine, rebuilder_over
 from otel_agentic.engine.pooled_scoring import scoring_over
 from otel_agentic.engine.workers import open_workers
 from otel_agentic.evaluation.scope import TruthFile

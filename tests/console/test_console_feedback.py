@@ -24,7 +24,7 @@ def console(tmp_path_factory: pytest.TempPathFactory, demo_file: Path) -> Iterat
     db = tmp_path_factory.mktemp("feedback") / "demo.duckdb"
     shutil.copy(demo_file, db)
     tokens = {"token": "root-token", "query_token": "reader", "review_token": "judge", "feedback_token": "app"}
-    yield from serving(db, admin=tokens)
+    yield from serving(db, admin=tokens, redaction={"personal": ["email"]})
 
 
 def send(console: RunningConsole, body: dict[str, Any], role: str = "app") -> httpx.Response:
@@ -46,7 +46,7 @@ def test_feedback_on_a_trace_is_on_its_turn_and_sets_no_outcome(console: Running
         assert "u-17 end user, never sets an outcome" in text_of(page).replace("userend", "user end").replace(
             "17end", "17 end"
         )
-        assert "bo@example.com" not in page.text
+        assert "great, mail me at [redacted:email:" in text_of(page)
         assert after["score"] == details["score"]
         labelled = session.get("/conversations.json?labelled=yes").json()["rows"]
         assert _ID not in {row["conversation_id"] for row in labelled}

@@ -148,7 +148,7 @@ def test_disagreements_reach_a_person_who_decides(console: RunningConsole) -> No
         assert "ana because" in text_of(page)
         assert "bo because" in text_of(page)
         decided = judge(session, "fail", page="/review?order=newest&disagreements=1")
-        assert "There is no disagreement to decide" in text_of(decided)
+        assert "There are no disagreements to resolve" in text_of(decided)
         conversation = session.get("/conversation.json", params=data).json()
     assert conversation["score"]["outcome_source"] == "adjudication"
 

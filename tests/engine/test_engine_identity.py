@@ -9,8 +9,7 @@ import pytest
 
 from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import rebuild_pending
-from otel_agentic.engine.engine import Engine
-from otel_agentic.engine.pooled_rebuild import rebuilder_over
+from otel_agentic.engine.engine import Engine, rebuilder_over
 from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.engine.workers import WorkerPool
 from otel_agentic.errors import BadInputError, CaseError

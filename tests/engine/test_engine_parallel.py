@@ -17,9 +17,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands.ingest import rebuild_pending
-from otel_agentic.engine.engine import Engine
+from otel_agentic.engine.engine import Engine, rebuilder_over
 from otel_agentic.engine.packing import packed, unpacked
-from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments, rebuilder_over
+from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments
 from otel_agentic.engine.pooled_scoring import EvaluationTask, PooledJudgeRun, by_bucket, score_part, scoring_over
 from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.engine.segments import HeldSegments
