@@ -421,7 +421,7 @@ def export(
 
 
 def print_conversations(rows: Sequence[ConversationRow], limit: int | None = None) -> None:
-    """Print a row for each conversation; `limit` is the maximum number if an option can raise it."""
+    """Print a row for each conversation; `limit` is the value of `--limit`, None if the command has no such option."""
     out = console()
     names, shared = differing_and_shared(rows, _SUBJECT)
     columns = [

@@ -39,7 +39,7 @@ def open_conversations_of(
         is_empty: whether the selection has no closed conversation, so that the reason is wanted.
 
     Raises:
-        UsageError: the selection is empty, because the store has no agent of its name.
+        UsageError: the selection is empty, because no agent in the store matches its name.
     """
     arguments = {name: value for name, value in selection.arguments.items() if name != "evaluation"}
     result = client.get(
@@ -51,7 +51,7 @@ def open_conversations_of(
 
 
 def require_agent(client: Client, selection: Selection) -> None:
-    """Check the agent of a selection without a result: an empty answer would not show that its name is wrong.
+    """Check the agent of a selection whose result is empty, because an empty output would not show that its name is wrong.
 
     Raises:
         UsageError: the store has agents, and none of them matches.

@@ -113,7 +113,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """The end of a run: the exit code, and the report of its conversations, or these if there is no case to judge them by."""
+    """The exit code of a run, the report of its conversations, and these themselves if there is no case to judge them by."""
 
     exit_code: int
     report: Report

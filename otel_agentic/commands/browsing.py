@@ -79,7 +79,7 @@ def matches_page(
     limit: Annotated[int, Field(ge=1, le=_MAX_PAGE)] = 50,
     evaluation: str = DEFAULT,
 ) -> MatchPage:
-    """Return a page of the cases that conversations were matched to, and the cursor of the next page.
+    """Return a page of the matches of conversations with cases, and the cursor of the next page.
 
     Raises:
         UsageError: the cursor is not one that this command returned.

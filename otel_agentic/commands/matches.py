@@ -15,7 +15,7 @@ from otel_agentic.store.queries.conversations import Candidate
 from otel_agentic.store.table import Selection
 
 _MAX_LISTED: Final = 1000
-#: The first queries of a case, by which a person recognises it.
+#: Number of queries of a case that are returned: a person recognises it by the first ones.
 _MAX_QUERIES: Final = 3
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]

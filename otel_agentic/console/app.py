@@ -59,7 +59,7 @@ _STATIC: Final = {
 }
 _MAX_FORM_BYTES: Final = 256 * 1024
 _MAX_NAME: Final = 100
-#: Digits of a time, see `moment`.
+#: Number of characters of a time to the second; see `moment`.
 _TO_THE_SECOND: Final = 19
 #: Pages in the navigation: path and name.
 _NAVIGATION: Final = (
@@ -81,7 +81,7 @@ _PAGES: Final[Mapping[str, PageFunction]] = {
     "/match": match,
     "/monitors": monitors,
 }
-#: The paths of all pages, apart from `/`, which is that of `/reliability`.
+#: The paths of all pages except `/`, which shows `/reliability`.
 PATHS: Final = (*_PAGES, "/review")
 #: A function that records what a form contains: it returns the link to continue with, or a page with a problem.
 FormFunction = Callable[["Client", PageRequest], Page | str]
@@ -167,7 +167,7 @@ class Console:
             credentials: the configured tokens; without any, only a ticket opens a session.
             hosts: the names under which the console answers.
             secret: the key that signs tickets.
-            tail: what the collector scores; None if the process receives no spans.
+            tail: the live tail of the collector; None if this process receives no spans.
         """
         self._client = CommandClient(run)
         self._pool = pool
@@ -298,9 +298,9 @@ class Console:
         return response
 
     async def _follow(self, request: Request, session: Session) -> Response:
-        """Send the rows of the live tail. A browser that connects again names the last event that it received."""
+        """Send the rows of the live tail. A browser that reconnects names the last event that it received."""
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return PlainTextResponse("other sites may not follow the live tail\n", status_code=403)
+            return PlainTextResponse("pages of other sites may not follow the live tail\n", status_code=403)
         last_event = request.headers.get("last-event-id")
         values = dict(request.query_params) | ({} if last_event is None else {"after": last_event})
         viewer = watch(self._tail, PageRequest(EVENTS, values, session))
@@ -346,7 +346,7 @@ def _is_page(request: Request) -> bool:
 
 
 def _error(request: Request, text: str, status: int) -> Response:
-    """Return an error that a program reads: the twin of a page, or the script of the live tail, which displays the text."""
+    """Return an error for a program: JSON for the twin of a page, text for the script of the live tail, which displays it."""
     if request.url.path == EVENTS:
         return PlainTextResponse(text, status_code=status)
     return _json_response({"error": text}, status)
@@ -365,7 +365,7 @@ def _html(page: Page, request: PageRequest) -> Response:
     return Response(text, media_type="text/html", status_code=page.status)
 
 
-#: Rows of the live tail as HTML, which all viewers share, as long as the tail has them. It is used on one event loop.
+#: Rows of the live tail as HTML, shared by all viewers, as long as the rows exist. Used on one event loop only.
 _TAIL_ROWS: Final[WeakKeyDictionary[TailRow, str]] = WeakKeyDictionary()
 
 

@@ -50,7 +50,7 @@ _FIRST_KINDS: Final = ("ambiguous", "suggested", "warning")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRow:
-    """Conversations that begin with similar queries, and the link to the form for them."""
+    """Conversations that begin with similar queries, and the links to one of them and to the forms."""
 
     cluster: QueryCluster
     conversation: str
@@ -69,7 +69,7 @@ class MatchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchTable:
-    """Matches of one kind, how many there are, and the link to the next page or to all of them."""
+    """Matches of one kind, their total number, and the link to the next page or to all of them."""
 
     kind: str
     title: str
@@ -79,7 +79,7 @@ class MatchTable:
 
 
 def matches(client: Client, request: PageRequest) -> Page:
-    """Return the queries without a case, the largest clusters first, and the matches that a person should check."""
+    """Return the page with the queries without a case, the largest clusters first, and the matches that a person should check."""
     only = request.text("only")
     here = request.url(recorded=None, cursor=None)
     clusters: list[QueryCluster] | None = None
@@ -161,7 +161,7 @@ def _choose(environment: str, conversation_id: str, here: str) -> str:
 
 
 def match(client: Client, request: PageRequest) -> Page:
-    """Return a conversation, the cases to which it may be mapped, and the conversations like it."""
+    """Return the page with a conversation, the cases to which it may be mapped, and the conversations like it."""
     subject = _subject(request)
     choices = client.get(
         CaseChoices, "truth_choices", **subject, text=request.text("text"), limit=request.number("limit") or _MAX_CASES
@@ -194,12 +194,11 @@ def map_conversations(client: Client, request: PageRequest) -> str:
     """
     before = rates(client, None)
     action = request.text("action") or "one"
-    name = request.text("other") or (None if action == "withdraw" else request.required("case"))
     result = client.get(
         MappedConversations,
         "truth_map",
         **_subject(request),
-        case=None if action == "withdraw" else name,
+        case=None if action == "withdraw" else request.required("case"),
         annotator=request.session.annotator,
         similar=action == "similar",
     )
@@ -229,8 +228,10 @@ def _list(request: PageRequest) -> PageRequest:
 def _message(result: MappedConversations) -> str:
     count = plural(result.mapped, "conversation")
     if result.case_id is None:
-        return f"Withdrawn: no person maps this conversation to a case any more. {_waiting(result)}".strip()
-    left_out = f" {result.left_out:,} more like it were too many for once: map them again." if result.left_out else ""
+        return f"Withdrawn: this conversation is no longer mapped to a case by a person. {_waiting(result)}".strip()
+    left_out = (
+        f" {result.left_out:,} more like it remain: too many to map at once, so map again." if result.left_out else ""
+    )
     return f"Mapped {count} to {result.case_id}.{left_out} {_waiting(result)}".strip()
 
 

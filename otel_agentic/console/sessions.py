@@ -67,7 +67,7 @@ class Sessions:
         return session
 
     def peek(self, cookie: str) -> Session | None:
-        """Return the session of a cookie; None if it has ended. This is no request: it does not keep the session open."""
+        """Return the session of a cookie without extending it; None if it has ended."""
         digest = _digest(cookie)
         session, last_s = self._sessions.get(digest, (None, 0.0))
         now_s = self._clock()

@@ -1,7 +1,7 @@
 """The live tail: conversations of a running collector as their turns become quiet and as they are scored.
 
-All viewers read one ring of the newest rows, each from a position of its own, so a viewer who reads slowly costs no memory:
-rows that leave the ring before it reads them are counted. The ring is empty while no viewer is connected.
+All viewers read one ring of the newest rows, each from its own position, so a slow viewer costs no memory: rows that leave
+the ring before the viewer reads them are only counted. The ring is empty while no viewer is connected.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key, Scored
 
 T = TypeVar("T")
-#: The page of the tail, and the stream that it reads.
+#: The paths of the page, and of the stream that it reads.
 TAIL, EVENTS = "/tail", "/tail/events"
 #: The largest number of rows in memory.
 _CAPACITY: Final = 1000
 #: The largest number of viewers: browsers with the page open.
 MAX_VIEWERS: Final = 16
-#: The largest number of rows on the page, and of those that a viewer receives at once, which are more than a person reads.
+#: The largest number of rows on the page, and of rows in one event: more than a person can read in that time.
 _PAGE_ROWS, _MAX_ROWS = 50, 10
-#: Interval of the events of a viewer, and of comments while nothing happens, seconds. All viewers have the same clock, so
-#: that a row is rendered once for all of them.
+#: Interval between the events of a viewer, and between comments while nothing happens, seconds.
 _TICK_S, _HEARTBEAT_S = 0.5, 15.0
-#: Rows are kept this long after the last viewer left, or opened the page, so that a new connection misses none, seconds.
+#: Rows are kept this long after a viewer left or a page was loaded, so that a new connection misses none, seconds.
 _LINGER_S: Final = 10.0
 
 
@@ -124,9 +123,9 @@ Selects = Callable[[TailRow], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """What a viewer has not received yet: the newest rows, newest first, and the number of those that it will not receive.
+    """The rows that a viewer has not received yet, newest first, and the number of those that it will not receive.
 
-    A conversation has one row, the newest. `position` is the position after the update.
+    Of each conversation there is only the newest row. `position` is the position after the update.
     """
 
     position: int
@@ -141,7 +140,7 @@ class Tail:
         self._clock = clock
         self._lock = threading.Lock()
         self._rows: deque[TailRow] = deque(maxlen=_CAPACITY)
-        #: The number of rows since the start, including those that were not kept.
+        #: The number of rows added since the start, including those that were not kept.
         self._position = 0
         self._viewers: set[Viewer] = set()
         self._until_s = 0.0
@@ -152,7 +151,7 @@ class Tail:
         self._add(scored, TailRow.of_score)
 
     def quiet(self, saved: Sequence[SavedRevision]) -> None:
-        """Add the open ones among conversations that were just saved: their newest turn became quiet."""
+        """Add those of the conversations just saved that are open: their newest turn became quiet."""
         self._add([item for item in saved if item.closed_by is None], TailRow.of_revision)
 
     def _add(self, items: Sequence[T], row_of: Callable[[T], TailRow]) -> None:
@@ -164,7 +163,7 @@ class Tail:
                 self._rows.clear()
 
     def clear(self) -> None:
-        """Discard all rows, because conversations were erased; viewers count those that they have not received."""
+        """Discard all rows, because conversations were erased; for viewers, rows that they have not received count as missed."""
         with self._lock:
             self._rows.clear()
 
@@ -175,7 +174,7 @@ class Tail:
             return self._position
 
     def watch(self, after: int | None, selects: Selects) -> Viewer:
-        """Return a new viewer, which the caller ends by `leave`. It must be called on an event loop.
+        """Return a new viewer; the caller calls its `leave` at the end. Must be called on an event loop.
 
         Args:
             after: the position of its page; None for the current one.
@@ -189,7 +188,7 @@ class Tail:
                 raise OverloadedError("the collector is stopping; reload the page after its restart")
             if len(self._viewers) >= MAX_VIEWERS:
                 raise OverloadedError(
-                    f"{MAX_VIEWERS} pages follow this collector already: close one of them, then press Resume"
+                    f"{MAX_VIEWERS} pages already follow this collector: close one of them, then press Resume"
                 )
             viewer = Viewer(self, self._position if after is None else min(after, self._position), selects)
             self._viewers.add(viewer)
@@ -202,13 +201,13 @@ class Tail:
             self._until_s = self._clock() + _LINGER_S
 
     def after(self, position: int) -> tuple[int, list[TailRow]]:
-        """Return the current position, and the rows after another one that are still kept, oldest first."""
+        """Return the current position, and the rows after `position` that are still kept, oldest first."""
         with self._lock:
             skipped = max(0, len(self._rows) - (self._position - position))
             return self._position, list(islice(self._rows, skipped, None))
 
     def close(self) -> None:
-        """End all viewers at once, and admit no others."""
+        """End all viewers, and admit no others."""
         with self._lock:
             self._is_closed = True
             viewers = list(self._viewers)
@@ -245,7 +244,7 @@ class Viewer:
         return not self._ended.is_set()
 
     def end(self) -> None:
-        """End the viewer at once, from any thread."""
+        """End the viewer without waiting for its next tick; may be called from any thread."""
         self._loop.call_soon_threadsafe(self._ended.set)
 
     def leave(self) -> None:
@@ -262,7 +261,7 @@ class TailStream(StreamingResponse):
     def __init__(self, viewer: Viewer, render: Callable[[TailRow], str], is_allowed: Callable[[], bool]) -> None:
         self._viewer = viewer
         events = _events(viewer, render, is_allowed)
-        # A proxy must not collect events.
+        # A proxy must not buffer the events.
         super().__init__(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -294,7 +293,7 @@ async def _events(
 
 
 def conditions(request: PageRequest) -> Selects:
-    """Return the condition on rows that the parameters of a request state, as in the list of conversations."""
+    """Return the condition that the parameters of a request set on rows, as in the list of conversations."""
     pattern = request.text("agent")
     texts = request.texts(*SELECTION, "outcome")
     exact = {name: value for name, value in texts.items() if value is not None and name != "agent"}
@@ -308,7 +307,7 @@ def conditions(request: PageRequest) -> Selects:
 
 
 def tail_page(tail: Tail | None, client: Client, request: PageRequest) -> Page:
-    """Return the newest conversations, and the stream of those that follow; without a collector, the reason why none do."""
+    """Return the page with the newest conversations; `position` is None without a collector, which sends no more of them."""
     parameters = request.texts(*SELECTION, "outcome")
     position = None if tail is None else tail.prepare()
     result = client.get(ConversationPage, "conversations_page", **parameters, limit=_PAGE_ROWS)
@@ -335,5 +334,5 @@ def watch(tail: Tail | None, request: PageRequest) -> Viewer:
         OverloadedError: see `Tail.watch`.
     """
     if tail is None:
-        raise UsageError("no collector runs on this store, so nothing arrives")
+        raise UsageError("no collector runs on this store, so no conversation can arrive")
     return tail.watch(request.number("after"), conditions(request))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.segments import Linked, Segment
 
-#: Token counts of a model call: of its input and its output.
+#: Number of token counts of a model call: input and output.
 _BOTH: Final = 2
 #: A greeting and a turn with a query.
 _WITH_GREETING: Final = 2
@@ -69,7 +69,7 @@ def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
 
 
 def _units_of(segment: Segment) -> Sequence[TurnSpans]:
-    """Return the parts of a segment that turns consist of, computed once: topmost runs, or calls outside of any run."""
+    """Return the parts of a segment that are divided into turns, computed once: topmost runs, or calls outside of any run."""
     if not segment.units:
         segment.units[:] = [
             _run_spans(unit) if unit[0].is_run else TurnSpans(lead=unit[0], nodes=unit) for unit in _units(segment)
@@ -441,7 +441,7 @@ def assemble(linked: Linked, settings: ConversationSettings, *, closed_by: Close
 
 
 def closed(conversation: Conversation, mark: EndMark | None, closed_by: ClosedBy | None) -> Conversation:
-    """Return an open conversation with the reason why it closed, or as it is if that is None.
+    """Return an open conversation with the reason why it closed; without a reason, return it unchanged.
 
     Args:
         conversation: the result of `assemble_open`.

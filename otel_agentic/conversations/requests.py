@@ -84,7 +84,7 @@ class KnownRequests:
         self._known: Counter[Hashable] = Counter()
         self._matched: Counter[Hashable] = Counter()
         self._vague: Counter[str] = Counter()
-        #: The requests from responses whose contents are not among the known ones yet: ids mostly suffice.
+        #: Requests from responses whose contents have not been added to the known ones yet, because ids usually suffice.
         self._without_content: list[events.CallRequest] = []
         #: The last history if all its requests were known by their ids, and how often each id occurs in it.
         self._checked: Sequence[events.Message] = ()

@@ -1,7 +1,7 @@
 """Rebuilding in worker processes, with the same results as in one process.
 
-Workers read, link and assemble; this process loads rows, checks and saves. A worker keeps the segments that it has read, so
-that a later rebuild sends only what the worker lacks. Parts that share a trace are never processed at the same time.
+Workers read, link and assemble; this process loads rows, checks results and saves them. A worker keeps the segments that it
+has read, so that a later rebuild sends only the rows that the worker lacks. Parts that share a trace are never processed at the same time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MOST_IN_PART: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A trace whose segments a worker holds: `reading` is the number of the reading, which began at `read_ns`."""
+    """A trace whose segments a worker holds, since the reading number `reading`, which began at `read_ns`."""
 
     worker: int
     reading: int
@@ -48,12 +48,12 @@ class Held:
 
 
 class WorkerSegments(SegmentReader):
-    """Knows which segments the workers hold, and keeps spans in this process until workers run. Thread-safe."""
+    """Records which segments the workers hold, and keeps spans in this process until workers run. Thread-safe."""
 
     def __init__(self, store: Store, reader: Reader, pool: WorkerPool, *, keeps_spans: bool) -> None:
         self._pool = pool
         self._held: dict[str, Held] = {}  # by trace id
-        #: Traces, with the number of their reading, that the workers may forget.
+        #: For each worker, the traces that it may forget, with the number of their reading.
         self._forgettable: list[list[tuple[str, int]]] = [[] for _ in range(pool.count)]
         self._readings = count()
         super().__init__(store, reader, keeps_spans=keeps_spans)
@@ -61,7 +61,7 @@ class WorkerSegments(SegmentReader):
     def hold(self, trace_ids: Iterable[str], worker: int) -> int:
         """Record that a worker will hold the segments of traces whose rows are loaded next; return the number of the reading.
 
-        A later commit of more spans, even of one that these rows include already, ends that.
+        A commit of more spans after this call ends that, even if the rows already include these spans.
         """
         reading = next(self._readings)
         held = Held(worker=worker, reading=reading, read_ns=self._store.clock())
@@ -75,7 +75,7 @@ class WorkerSegments(SegmentReader):
             return {trace_id: held for trace_id in trace_ids if (held := self._held.get(trace_id)) is not None}
 
     def forgettable(self, worker: int) -> list[tuple[str, int]]:
-        """Return the readings, by trace id, that a worker need not hold any longer; each of them once."""
+        """Return the readings, by trace id, that a worker no longer needs to hold; each is returned once."""
         with self._lock:
             readings, self._forgettable[worker] = self._forgettable[worker], []
         return readings
@@ -101,7 +101,7 @@ class WorkerSegments(SegmentReader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerResult:
-    """Conversations as if they were open, with their end marks, and the segments that they consist of, without content."""
+    """Conversations as if they were open, with their end marks, and their segments without the content of the nodes."""
 
     linked: list[Linked]
     conversations: list[tuple[Conversation, EndMark | None]]
@@ -120,7 +120,7 @@ class _Reading:
 class _Rebuilding:
     """Conversations, or loose traces, that a worker rebuilds: what they may affect, and when the oldest was read.
 
-    `needs_held` is whether the worker must hold segments.
+    `needs_held`: the worker must still hold segments for this.
     """
 
     items: Sequence[Any]
@@ -162,7 +162,7 @@ class PooledRebuilder(Rebuilder):
         return replace(touched, left_out=self._record_failures(failures))
 
     def _is_little(self, *items: Collection[object]) -> bool:
-        """Return whether this process does the work, because it is not worth the start of workers."""
+        """Return whether there is too little work to start the workers for it."""
         return not self._pool.is_running and sum(map(len, items)) < self._pool.least_items
 
     def _parts(self, items: Sequence[T]) -> Iterator[list[T]]:
@@ -207,7 +207,7 @@ class PooledRebuilder(Rebuilder):
         return replace(total, left_out=(*touched.left_out, *total.left_out, *self._record_failures(failures)))
 
     def _by_worker(self, keys: AbstractSet[Key]) -> list[Key]:
-        """Return conversations in order of arrival, and by worker if there are several."""
+        """Return conversations in order of arrival, grouped by worker if there are several workers."""
         by_arrival = self._by_arrival(keys)
         if self._pool.count == 1:
             return by_arrival
@@ -305,8 +305,8 @@ class RebuildTask:
     """What a worker needs to rebuild conversations in addition to rows.
 
     `readings` are the traces whose segments it holds, with the number of their reading; it may forget those of `forgettable`.
-    `ids` are (environment, id) of which
-    all traces are in view; conversations with other ids are omitted. `reserved` are the names of removed conversations.
+    `ids` are the pairs (environment, id) of which all traces are in view; conversations with other ids are omitted.
+    `reserved` are the names of removed conversations.
     """
 
     readings: Mapping[str, int]
@@ -318,15 +318,15 @@ class RebuildTask:
 def read_rows(
     resources: WorkerResources, rows: TraceRows, reading: int, forgettable: Sequence[tuple[str, int]]
 ) -> tuple[list[Segment], set[str]]:
-    """Return the segments of traces without the content of their nodes, and hold them with it.
+    """Hold the segments of traces, and return them without the content of their nodes.
 
-    Also return the traces that are not held, for lack of room.
+    Also return the traces that are not held because there is no room for them.
 
     Args:
         resources: the resources of the worker.
         rows: the rows of the traces.
         reading: the number of this reading.
-        forgettable: earlier readings, by trace id, that need not be held any longer.
+        forgettable: earlier readings, by trace id, that no longer need to be held.
     """
     resources.segments.forget(forgettable)
     stored = rows.read()

@@ -225,7 +225,7 @@ class _HeldTrace:
 class HeldSegments:
     """The segments of traces that a worker has read. Not thread-safe.
 
-    Memory is limited as in `SegmentReader`: only traces whose conversations were rebuilt make room for others.
+    Memory is limited as in `SegmentReader`: only traces whose conversations were rebuilt are evicted to make room.
     """
 
     def __init__(self, max_bytes: int) -> None:

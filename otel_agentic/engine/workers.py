@@ -55,7 +55,7 @@ _NICE: Final = 5
 
 
 class WorkerResources:
-    """What a worker keeps between tasks: the span reader, the judge, the evaluators, and the segments that it has read."""
+    """What a worker keeps between tasks: the span reader, the judge, the evaluators, and the segments that it holds."""
 
     def __init__(self, settings: Settings, max_bytes: int = MAX_BYTES) -> None:
         """Create the resources; `max_bytes` limits the memory of the segments."""
@@ -87,8 +87,8 @@ class WorkerResources:
 class WorkerPool:
     """A pool of worker processes. A context manager that terminates them. Thread-safe.
 
-    Each process has a queue of its own, so that work can go to the one that has its data. The caller recomputes a part that
-    fails in a worker. After a worker died, no part is accepted for a minute; then new processes start.
+    Each process has its own queue, so that a part can be sent to the process that holds its data. The caller recomputes a part
+    that fails in a worker. After a worker died, no part is accepted for a minute; then new processes start.
     """
 
     def __init__(
@@ -116,8 +116,10 @@ class WorkerPool:
         self._settings = settings
         self._lock = threading.Lock()
         self._processes: list[ProcessPoolExecutor] = []
-        #: The number of parts that each worker has not finished.
+        #: The number of parts that each worker has not finished. It has its own lock: when a worker dies, some versions of
+        #: Python end its parts while they hold a lock for which `submit_to` and `result` wait with `_lock` held.
         self._unfinished = [0] * count
+        self._unfinished_lock = threading.Lock()
         #: Closed by `close`, or by the end of this process: then all workers exit.
         self._lifeline: Connection | None = None
         self._died_at: float | None = None
@@ -157,7 +159,7 @@ class WorkerPool:
     def submit_to(
         self, worker: int, work: Callable[Concatenate[WorkerResources, P], R], *arguments: P.args, **keywords: P.kwargs
     ) -> Future[R] | None:
-        """Submit work to a worker, which does its work in the order of submission; None if it is not available."""
+        """Submit work to a worker, which works in the order of submission; None if no worker is available."""
         with self._lock:
             try:
                 processes = self._started()
@@ -168,12 +170,13 @@ class WorkerPool:
             except BrokenProcessPool as error:
                 self._discard(error)
                 return None
+        with self._unfinished_lock:
             self._unfinished[worker] += 1
         future.add_done_callback(lambda _: self._finished(worker))
         return future
 
     def _finished(self, worker: int) -> None:
-        with self._lock:
+        with self._unfinished_lock:
             self._unfinished[worker] -= 1
 
     def result(self, future: Future[R] | None) -> R | None:

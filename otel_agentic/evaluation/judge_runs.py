@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key, Scored
 
 T = TypeVar("T")
-#: Maximum time that scores wait for further ones before they are stored, seconds: while a judge is asked, and while
-#: scores are only computed. A batch of any size takes as long to store as computing many scores.
+#: Maximum time that scores wait for further ones before they are stored, seconds: with a judge, and without one. Storing a
+#: batch, however small, costs as much as computing many scores.
 _PATIENCE_S, _COMPUTING_S = 1.0, 5.0
 
 

@@ -61,9 +61,9 @@ class TruthFile:
 class Truth:
     """The active cases and labels, and the evaluation that they define together with a judge and settings.
 
-    `deciding` are the evaluators of criteria. `verdicts` are those that people gave one conversation at a time, `mappings`
-    the cases that they chose for one. Both are no part of the evaluation's identity: a new one changes the score of its
-    conversation only.
+    `deciding` are the evaluators of criteria. `verdicts` are those that people gave to single conversations, `mappings` the
+    cases that they chose for them. Neither is part of the evaluation's identity: a new one changes only the score of its
+    conversation.
     """
 
     index: CaseIndex

@@ -265,7 +265,7 @@ def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
     return hasattr(evaluator, "evaluate")
 
 
-#: Number of evaluators' abstentions that are cached, by explanation.
+#: Number of cached results of `none_of_all`.
 _CACHED_ABSTENTIONS: Final = 1024
 #: Number of names listed in a sentence; the others are only counted.
 _LISTED: Final = 5
@@ -393,7 +393,7 @@ def missing(subject: Subject, need: Need) -> Missing | None:
 def first_missing(
     subject: Subject, needs: Iterable[Need], known: dict[Need, Missing | None] | None = None
 ) -> Missing | None:
-    """Return the first missing need, in the order of their definition, or None; `known` are results for the subject."""
+    """Return the first missing need, in the order of their definition, or None; `known` caches the checks of the subject."""
     known = {} if known is None else known
     for need in _in_order(frozenset(needs)):
         if need not in known:

@@ -146,7 +146,7 @@ class AttemptReceiver:
 
 
 def _with_attributes(batch: SpanBatch, attributes: Mapping[str, str]) -> SpanBatch:
-    """Return the batch with attributes added to each resource that lacks them: not every SDK reads its environment."""
+    """Return the batch with attributes added to each resource that lacks them, because not every SDK reads its environment."""
     resources: dict[int, Resource] = {}
 
     def completed(resource: Resource) -> Resource:
@@ -165,7 +165,7 @@ def _with_attributes(batch: SpanBatch, attributes: Mapping[str, str]) -> SpanBat
 
 @dataclass(slots=True)
 class _Lane:
-    """A receiver on a port of its own; one program at a time sends its spans to it."""
+    """A receiver on its own port, to which one program at a time sends its spans."""
 
     receiver: AttemptReceiver
     endpoint: str
@@ -173,7 +173,7 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ended:
-    """An attempt whose program has ended, and whose conversations are not scored yet."""
+    """An attempt whose program has ended and whose conversations are not scored yet."""
 
     attempt: Attempt
     exit_code: int | None
@@ -184,8 +184,8 @@ class _Ended:
 class AttemptRunner:
     """Runs attempts against receivers on free ports of this machine, up to `jobs` of them at the same time.
 
-    Their conversations are rebuilt and scored in the order of the attempts, each when its program and all earlier ones have
-    ended, so that the results are the same for every number of jobs.
+    Conversations are rebuilt and scored in the order of the attempts, as soon as the program of an attempt and those of all earlier
+    attempts have ended, so that the results do not depend on the number of jobs.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class AttemptRunner:
         self._jobs = jobs
         self._lanes: list[_Lane] = []
         self._free: SimpleQueue[_Lane] = SimpleQueue()
-        #: The programs that run, and whether no further one may start.
+        #: The running programs, and whether no further program may start.
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
         self._lock = threading.Lock()
@@ -215,7 +215,7 @@ class AttemptRunner:
 
     @property
     def endpoint(self) -> str:
-        """The address to which the program sends its spans; with several jobs, that of the first one."""
+        """The address to which the program sends its spans; with several jobs, the address of the first."""
         return self._lanes[0].endpoint
 
     @contextmanager
@@ -258,7 +258,7 @@ class AttemptRunner:
         yield from self._attributed()
 
     def _stop(self) -> None:
-        """End all programs at the same time, and start no other one."""
+        """End all programs, concurrently, and start no others."""
         with self._lock:
             self._stopped = True
             running = list(self._running)
@@ -440,7 +440,7 @@ def running_attempts(
 
 @contextmanager
 def orderly_end() -> Iterator[None]:
-    """Let a SIGTERM end this process like an exception, so that it ends its own processes."""
+    """Turn a SIGTERM into `SystemExit`, so that this process ends its own processes before it exits."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -430,7 +430,7 @@ _NS_PER_S: Final = 1_000_000_000
 _REFRESH_S: Final = 15.0
 #: Minimum time between two writes of rows under load, seconds.
 _ROWS_S: Final = 1.0
-#: Ratio of idle time to the time that a computation takes: a tenth of a core at most.
+#: Ratio of idle time to the time that a computation takes, so that the loop uses at most a tenth of a core.
 _SHARE: Final = 9
 #: Up to this number of ends, the database counts the windows; for more ends, conversations are loaded and counted in
 #: memory.
@@ -639,6 +639,7 @@ class WindowLoop(BackgroundLoop):
                 stored_at, behind = time.monotonic(), False
             else:
                 self._gauge_errors.attempt(self.show)
-            self._stopping.wait(_SHARE * (time.monotonic() - began))
+            # Many past ends, or an erasure, may take minutes, after which gauges must not be still for a multiple of that.
+            self._stopping.wait(min(_SHARE * (time.monotonic() - began), _REFRESH_S))
             wait_s = _ROWS_S if behind else _REFRESH_S
         self._row_errors.attempt(self.refresh)  # changes during the last iteration; the last telemetry is sent after it

@@ -78,16 +78,20 @@ class Glance:
         return index
 
 
-#: One search covers the words in so many bytes; each word, the text up to a value, and the beginning of the value fit the reach.
+#: One search covers all words that begin within the stride. The reach suffices for a word, the text up to a value, and the
+#: beginning of the value; the wide reach also where that text consists of characters of several bytes, or of their escapes.
 _STRIDE: Final = 256
 _REACH: Final = 512
+_WIDE_REACH: Final = 1536
+#: The escape of a character in JSON text, or in JSON text inside it.
+_ESCAPED_CHARACTER: Final = re.compile(rb"\\+u[0-9a-fA-F]{4}")
 
 
 class NearGlance:
-    """Tests whether a rule could match that needs a word before the value.
+    """Tests whether any rule that needs a word before the value could match.
 
-    A pattern that counts the bytes between the two is slow, because RE2 builds a state for nearly each of them. So it is used only
-    if a value may begin within reach of a word.
+    A pattern that counts the characters between the two is slow, because RE2 builds a state for nearly every one. So it is used
+    only if a value may begin within reach of a word.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -96,10 +100,12 @@ class NearGlance:
         self._close = _glance_of([rule.close for rule in rules])
 
     def __call__(self, text: bytes) -> bool:
-        """Return whether one of them could match."""
+        """Return whether any of the rules could match."""
         word = self._word.find(text)
         while word >= 0:
             around = text[word : word + _STRIDE + _REACH]
+            if b"\\u" in around or not around.isascii():
+                around = _ESCAPED_CHARACTER.sub(b"?", text[word : word + _STRIDE + _WIDE_REACH])
             if self._body(around) and self._close(around):
                 return True
             word = self._word.find(text, word + _STRIDE) if word + _STRIDE < len(text) else -1

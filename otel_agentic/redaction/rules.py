@@ -64,6 +64,8 @@ _SIGNATURE: Final = 3
 #: The largest distance of a word that must be near a value, in characters; in JSON text some characters are escaped.
 _NEAR: Final = 60
 _NEAR_ESCAPED: Final = 90
+#: A character other than a line break, in UTF-8 text that is matched as bytes: a Japanese letter has three.
+_CHARACTER: Final = r"[^\r\n\x80-\xBF][\x80-\xBF]*"
 _NOUN: Final = "(?i:key|token|secret|credential|password|pat\\b)"
 
 
@@ -71,11 +73,11 @@ _NOUN: Final = "(?i:key|token|secret|credential|password|pat\\b)"
 class Rule:
     """A rule that redacts one kind of text.
 
-    If `hints` contain only a word that must be near, `close` is a stricter, more expensive hint, which ends with `body` where the
-    word comes first. `check` returns the part of a match to redact, "" for none. `same` normalises a value, so that equal values get equal marks. `generic` rules
-    name their kind only if no other rule matches as much. `named` means that the match contains a field name, `columns` that
-    the match is the first line of a table whose columns are redacted. `examples` are formats with `{…}` around the redacted
-    part.
+    If `hints` contain only a word that must be near, `close` is a stricter, more expensive hint. It ends with `body` if the word
+    comes before the value. `check` returns the part of a match to redact, "" for none. `same` normalises a value, so that equal
+    values get equal marks. `generic` rules name their kind only if no other rule matches as much. `named` means that the match
+    contains a field name, `columns` that the match is the first line of a table whose columns are redacted. `examples` are
+    formats with `{…}` around the redacted part.
     """
 
     kind: str
@@ -171,7 +173,7 @@ def token_rule(
     if near:
         hint = near
         body = "|".join(dict.fromkeys("".join(map(_short, parts)) for parts in parsed_formats))
-        close = rf"{near}[^\r\n]{{0,{(1 + noun) * _NEAR_ESCAPED}}}?(?:{body})"
+        close = rf"{near}(?:{_CHARACTER}){{0,{(1 + noun) * _NEAR_ESCAPED}}}?(?:{body})"
     return Rule(
         kind=kind,
         pattern=rf"{prefix}(?P<value>(?:{shape}){suffix})",

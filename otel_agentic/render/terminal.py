@@ -23,7 +23,7 @@ T = TypeVar("T")
 _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 #: The width of tables in a file or a pipe, wide enough that few columns are omitted.
 _PIPE_WIDTH: Final = 160
-#: The beginning of a line that wrapped parts of it stay clear of.
+#: The beginning of a line to whose width the wrapped parts of the line are indented.
 _INDENTATION: Final = re.compile(r" {1,8}(?=\S)|\d{1,3}\. ")
 
 
@@ -46,7 +46,7 @@ def show(out: Console, what: RenderableType) -> None:
 def say(out: Console, text: str, style: str | None = None) -> None:
     """Print a line of text without markup, wrapped between words on a terminal and not wrapped in a pipe.
 
-    A wrapped line keeps its indentation, or that of the text after its number.
+    The wrapped parts of a line are indented like the line, or like the text after its number.
     """
     text = printable(text)
     if out.is_terminal and (match := _INDENTATION.match(text)) is not None:

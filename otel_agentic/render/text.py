@@ -89,7 +89,7 @@ def short(value: Any, limit: int = 60) -> str:
 
 
 def argument(value: str) -> str:
-    r"""Return a value as one argument of a command to paste into a shell, which interprets nothing in it.
+    r"""Return a value quoted as one argument of a command to paste into a shell.
 
     >>> argument("1#3"), argument("x; $(id)")
     ("'1#3'", "'x; $(id)'")

@@ -436,8 +436,8 @@ class Gate:
     ) -> Gate:
         """Return the gate after a check of the names in its conditions.
 
-        With `measures`, its result may contain the current rates and metrics. These, a baseline and a narrower selection
-        need single conversations; otherwise, equal ones are counted.
+        With `measures`, its result may contain the current rates and metrics. Measuring, a baseline or a narrower selection
+        requires each conversation to be read; otherwise, equal ones are counted.
 
         Raises:
             UsageError: a metric, a window, a criterion or a condition is unknown, or the baseline is by other criteria.

@@ -272,7 +272,7 @@ class GateSelection(Selection):
 
         Args:
             engine: the opened store.
-            by_kind: counts are enough, so that no single conversation need be read.
+            by_kind: count equal conversations instead of reading each; not within a window.
 
         Raises:
             UsageError: the window or the criterion is invalid.

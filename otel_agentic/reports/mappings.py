@@ -1,7 +1,7 @@
 """Mappings of conversations to cases by people: the cases to choose from, and the choice with its effect.
 
-A choice is an annotation of the conversation. It comes before every other way to match, and changes the scores of its
-conversations only, which are evaluated again at once.
+A choice is an annotation of the conversation. It takes precedence over all other methods of matching, and changes only the
+scores of the mapped conversations, which are evaluated again immediately.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapped:
-    """The case to which conversations were mapped (None: the choice was withdrawn), how many, and the effect."""
+    """The case to which conversations were mapped (None if the choice was withdrawn), their number, and the effect."""
 
     case: Case | None
     mapped: int
@@ -116,7 +116,7 @@ def choices(engine: Engine, subject: Subject, *, text: str | None) -> Choices:
 def map_to_case(
     engine: Engine, subject: Subject, case_name: str | None, *, annotator: str, similar: bool, on_scored: OnScored
 ) -> Mapped:
-    """Map a conversation to a case and evaluate it; without a case, withdraw what people chose for it.
+    """Map a conversation to a case and evaluate it; without a case, withdraw the choice that people made for it.
 
     Args:
         engine: the store and its resources.
@@ -127,8 +127,8 @@ def map_to_case(
         on_scored: see `EvaluationRunner.evaluate`.
 
     Raises:
-        BadInputError: the conversation is not in the store, no case or several cases have the name, or the case is for other
-            agents.
+        BadInputError: the conversation is not in the store or is not mapped, no case has the name, or it is for another agent.
+        UsageError: cases of several datasets have the name.
     """
     key, item = _matched(engine, subject)
     chosen = engine.runner.chosen  # raises before anything is stored
@@ -169,7 +169,7 @@ def _matched(engine: Engine, subject: Subject) -> tuple[Key, MatchedConversation
 
 
 def _similar(con: Connection, key: Key, match: Match, subject: Subject) -> list[Candidate]:
-    """Return the closed conversations that begin like one without a case and have none for the same reason."""
+    """Return the closed conversations that begin like a conversation without a case and lack a case for the same reason."""
     if match.reason is None:
         return []
     unmatched = {

@@ -1,6 +1,6 @@
 """Objectives of every group as of a watermark, computed from the store, and their messages in logs and reports.
 
-The evidence over time is not stored: it follows from the final results, by which the state is computed as well.
+The evidence over time is not stored: it is computed from the final results, as the state is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_agentic.windows import GroupKey
 
 NS_PER_S: Final = 1_000_000_000
-#: The largest number of points of a history, and of its alarms of the change detector, the newest.
+#: The largest number of points of a history, and of the newest alarms of the change detector in it.
 _MAX_POINTS: Final = 500
 _MAX_CHANGES: Final = 50
 
@@ -44,7 +44,7 @@ class Monitors:
 
     def __init__(self, slo: SloSettings, *, has_traces: bool = False) -> None:
         self._slo = slo
-        #: The evidence on the way of the last `advance`, by number of the group and objective, if asked for.
+        #: The evidence after each block of the last `advance`, by number of the group and objective; empty without `has_traces`.
         self.traces: dict[tuple[int, str], Trace] = {}
         self._has_traces = has_traces
         self._monitors: dict[tuple[int, str], Monitor] = {}
@@ -91,7 +91,7 @@ class Monitors:
             for objective in group.objectives
             if (before := self._monitors.get((subject, objective.label))) or subject in results
         }
-        # In a single update: an error leaves everything unchanged.
+        # In a single update, so that an error leaves everything unchanged.
         self._monitors |= {name: monitor for name, (monitor, _) in after.items()}
         if self._has_traces:
             self.traces = {name: trace for name, (_, trace) in after.items()}
@@ -140,7 +140,7 @@ def objectives_report(engine: Engine, agent: str | None = None) -> list[Objectiv
 def objectives_over_time(engine: Engine, selection: Selection) -> tuple[list[ObjectiveStatus], list[EvidenceHistory]]:
     """Return the objectives of the groups of a selection as `objectives_report` does, and the evidence over time of each.
 
-    The period of the selection bounds the points, not the conversations that count.
+    The period of the selection limits the points of the histories, not the conversations that the evidence includes.
     """
     monitors = Monitors(engine.settings.slo, has_traces=True)
     rows = [
@@ -175,7 +175,7 @@ def _computed(engine: Engine, monitors: Monitors, agent: str | None) -> list[tup
 
 
 def _history(monitor: Monitor, trace: Trace, since_ns: int | None) -> EvidenceHistory:
-    """Return the evidence of a period. Blocks that closed later may have ended earlier: times never go back."""
+    """Return the evidence of a period. A block that closed later may have ended earlier; its time is raised to that before."""
     ended_ns = np.maximum.accumulate(trace.ended_ns)
     first = 0 if since_ns is None else int(np.searchsorted(ended_ns, since_ns))
     points = first + thinned(trace.log_e[first:, np.newaxis], _MAX_POINTS)

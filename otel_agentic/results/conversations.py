@@ -367,9 +367,9 @@ class SavedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedConversations:
-    """Conversations that a person mapped to a case, or no longer maps to one (`case_id` is None), and the effect.
+    """Conversations that a person mapped to a case, or whose choice was withdrawn (`case_id` is None), and the effect.
 
-    `left_out` counts similar conversations that were too many to be mapped at once. `evaluated` counts those that were evaluated
+    `left_out` counts similar conversations that were not mapped because there were too many. `evaluated` counts those that were evaluated
     again; open ones are evaluated when they close.
     """
 

@@ -415,7 +415,7 @@ class ObjectiveStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceHistory:
-    """The evidence against one objective of one group over time: at most about 500 points with the extremes.
+    """The evidence against one objective of one group over time: about 500 points at most, including the extremes.
 
     Times are nanoseconds since 1970: the end of the conversation after which the e-value was reached, of the one at which the
     objective was found to be broken, and of those at which the pass rate was found to have fallen.

@@ -127,7 +127,8 @@ def by_identity(size: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
     """
 
     def decorated(function: Callable[[T], R]) -> Callable[[T], R]:
-        results: dict[int, tuple[T, R]] = {}  # with the object, so that no other object gets its id
+        # Each entry keeps its object alive, so that no other object can get the same id.
+        results: dict[int, tuple[T, R]] = {}
 
         @wraps(function)
         def wrapper(item: T) -> R:

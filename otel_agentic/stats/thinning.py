@@ -1,4 +1,4 @@
-"""Fewer points of a line that draw the same picture."""
+"""Reduces the points of a line without a visible change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def thinned(columns: Floats, most: int) -> npt.NDArray[np.intp]:
-    """Return the indices of at most about `most` points that draw the same picture: ends and extremes of intervals.
+    """Return the indices of about `most` points that draw the same line: the ends and extremes of intervals.
 
     Args:
         columns: (points, columns) the drawn values; the extremes of each column are kept.

@@ -63,9 +63,9 @@ def trend(before: int, before_total: int, after: int, after_total: int) -> Trend
 
 
 def _fisher(before: int, before_total: int, after: int, after_total: int) -> float:
-    """Return the sum of the probabilities of all divisions of the events that are no more probable than this one.
+    """Return the p-value of Fisher's exact test: the total probability of the divisions that are no more probable than this one.
 
-    `scipy.stats` has the test, too, but importing it takes half a second and 20 MB.
+    `scipy.stats` has this test, but importing it takes half a second and 20 MB.
     """
     events = before + after
     division = np.arange(max(0, events - after_total), min(events, before_total) + 1)

@@ -177,7 +177,7 @@ class Current:
 class Built:
     """A conversation that was just rebuilt and must be saved, and what its links leave open; see the table's columns.
 
-    `is_first`: no revision of it is stored.
+    `is_first`: no revision of it is stored yet.
     """
 
     conversation: Conversation
@@ -372,7 +372,7 @@ def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]
     The cap depends on the first arrival, which later spans do not change.
     """
     keys = [conversation.key for conversation in conversations]
-    ahead = con.execute(_HAS_CLOCK_AHEAD).fetchall()  # reads one column of bits, and mostly nothing else
+    ahead = con.execute(_HAS_CLOCK_AHEAD).fetchall()  # usually reads one column of bits and nothing else
     rows = rows_with(con, key_columns(keys), _CLOCK_AHEAD) if ahead else []
     first_arrivals = {(environment, conversation_id): first_ns for environment, conversation_id, first_ns in rows}
     return [
@@ -472,7 +472,7 @@ def retention_state(con: DuckDBPyConnection) -> RetentionState:
 
 
 def has_removed(con: DuckDBPyConnection) -> bool:
-    """Return whether a conversation or a trace was ever removed; most stores are spared the search for them."""
+    """Return whether any conversation or trace was ever removed; if none was, nothing needs to be looked up."""
     return bool(con.execute(_HAS_REMOVED).fetchall())
 
 

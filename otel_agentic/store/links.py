@@ -177,7 +177,7 @@ JOIN own_queries o
 WHERE n.started_at <= o.last AND o.first <= n.ended_at
     AND coalesce(NOT list_has_any(n.scopes, o.scopes), true)
 """
-#: Whether a trace can have neighbours: a trace without an id may continue or repeat any other, and span links tie any two.
+#: Whether a trace can have neighbours: a trace without an id may continue or repeat any other, and a span link ties any two.
 _CAN_HAVE_NEIGHBOURS: Final = """
 SELECT EXISTS (SELECT 1 FROM trace_links WHERE explicit_id IS NULL AND events > 0)
     OR EXISTS (SELECT 1 FROM trace_links WHERE len(linked_traces) > 0)
@@ -395,7 +395,8 @@ def unbuilt_conversations(con: DuckDBPyConnection) -> set[Key]:
 def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: int) -> set[str]:
     """Return the traces that may share a conversation with some traces, including these.
 
-    Traces with different ids share none, so in a store in which every trace has an id and no span link, there are no others.
+    Traces with different ids never share one, so in a store where every trace has an id and none has a span link, there are no
+    others.
     """
     neighbours = set(trace_ids)
     ((can_have_neighbours,),) = con.execute(_CAN_HAVE_NEIGHBOURS).fetchall()

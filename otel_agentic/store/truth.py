@@ -316,7 +316,7 @@ def _expectations(case: Case) -> list[tuple[int | None, ToolExpectation]]:
     return [(None, case.tools), *expectations] if case.tools is not None else expectations
 
 
-#: Kinds of matches that a person may have to look at.
+#: Kinds of matches that a person may have to check.
 MatchKind = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]
 
 _TRUTH: Final = f"""
@@ -403,7 +403,7 @@ def match_page(
     after: tuple[int, str, str] | None,
     limit: int,
 ) -> tuple[list[Row], int]:
-    """Return matches, the newest conversations first, each with its `rank` in the order, and the number of all of them.
+    """Return matches, the newest conversations first, each with its `rank` in this order, and their total number.
 
     Args:
         con: a connection.

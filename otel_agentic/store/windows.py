@@ -256,7 +256,7 @@ _DIMENSIONS: Final = ", ".join(
     f"coalesce(sum({name}), 0.0) AS {name}, count({name}) AS {name}_n" for name in DIMENSIONS
 )
 _REASON: Final = "CASE WHEN outcome = 'not_evaluated' THEN coalesce(reason, 'no_data') END AS missing"
-#: The counts of members by case, which has the reasons for conversations without an outcome, too; `{group}` is the list of columns
+#: The counts of members by case, including the reasons for conversations without an outcome; `{group}` is the list of columns
 #: that form a group.
 _BY_CASE: Final = f"""
 SELECT
@@ -415,7 +415,7 @@ Claims = dict[tuple[GroupKey, int], "Tier"]
 _EVALUATED: Final = """
     outcome IN ('pass', 'fail') AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
 """
-#: Conversations up to the first end, by case, and after it, one row each. Removed results are older than any end whose windows
+#: Conversations up to the first end, counted by case, and later ones, one row each. Removed results are older than any end whose windows
 #: are computed.
 _BY_END: Final = f"""
 SELECT subject, tag, case_no, 0 AS ended_ns, count(*) FILTER (outcome = 'pass') AS passed,
@@ -544,7 +544,7 @@ def claims_at(
 
 
 def _by_time(rows: Columns) -> Columns:
-    """Return rows in order of their times; sorting few numbers here is cheaper than in SQL."""
+    """Return rows sorted by time; for few rows, sorting here is cheaper than in SQL."""
     order = np.argsort(rows["ended_ns"], kind="stable")
     return {name: values[order] for name, values in rows.items()}
 

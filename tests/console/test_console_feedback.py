@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: A made-up key of AWS.
-_SECRET = "AKIA" + "ABCDEFGH23456789"
 _ID = "lyon-family-1.1.0-3"
 
 
@@ -26,7 +24,7 @@ def console(tmp_path_factory: pytest.TempPathFactory, demo_file: Path) -> Iterat
     db = tmp_path_factory.mktemp("feedback") / "demo.duckdb"
     shutil.copy(demo_file, db)
     tokens = {"token": "root-token", "query_token": "reader", "review_token": "judge", "feedback_token": "app"}
-    yield from serving(db, admin=tokens)
+    yield from serving(db, admin=tokens, redaction={"personal": ["email"]})
 
 
 def send(console: RunningConsole, body: dict[str, Any], role: str = "app") -> httpx.Response:
@@ -39,7 +37,7 @@ def test_feedback_on_a_trace_is_on_its_turn_and_sets_no_outcome(console: Running
         details = session.get("/conversation.json", params={"id": _ID}).json()
         trace = details["conversation"]["turns"][1]["trace_id"]
         answer = send(
-            console, {"trace_id": trace, "verdict": "pass", "note": f"great, my key is {_SECRET}", "user": "u-17"}
+            console, {"trace_id": trace, "verdict": "pass", "note": "great, mail me at bo@example.com", "user": "u-17"}
         )
         page = session.get("/conversation", params={"id": _ID})
         after = session.get("/conversation.json", params={"id": _ID}).json()
@@ -48,8 +46,7 @@ def test_feedback_on_a_trace_is_on_its_turn_and_sets_no_outcome(console: Running
         assert "u-17 end user, never sets an outcome" in text_of(page).replace("userend", "user end").replace(
             "17end", "17 end"
         )
-        assert "[redacted:aws_key" in text_of(page)
-        assert _SECRET not in text_of(page)
+        assert "great, mail me at [redacted:email:" in text_of(page)
         assert after["score"] == details["score"]
         labelled = session.get("/conversations.json?labelled=yes").json()["rows"]
         assert _ID not in {row["conversation_id"] for row in labelled}

@@ -138,7 +138,7 @@ def test_cases_are_offered_by_similarity_and_only_those_of_the_agent(console: Ru
         assert 0 < similarities[0] <= 1
         assert [case["case_id"] for case in bye["cases"] if case["fits"]] == ["bye-1", "bye-2"]
         assert [case["case_id"] for case in choices_of(session, "harbour", text="ORDER")["cases"]] == ["where"]
-        assert "No case of this agent contains" in text_of(session.get("/match?id=harbour&text=nothing-like-it"))
+        assert "No case for this agent contains" in text_of(session.get("/match?id=harbour&text=nothing-like-it"))
 
 
 def test_a_choice_is_evaluated_at_once_and_the_page_names_the_effect(console: RunningConsole) -> None:
@@ -195,7 +195,7 @@ def test_a_choice_settles_an_ambiguous_match_and_stays_until_it_is_withdrawn(con
         ana.post("/label", data={"id": "bye", "environment": "production", "verdict": "pass"})
         assert outcomes_of(ana)["bye"] == ("bye-1", "pass")
         withdrawn = choose(ana, "bye", "", action="withdraw")
-        assert "Withdrawn: no person maps this conversation" in text_of(withdrawn)
+        assert "Withdrawn: this conversation is no longer mapped" in text_of(withdrawn)
         assert outcomes_of(ana)["bye"][0] is None
         assert choose(ana, "bye", "", action="withdraw").status_code == 400
 

@@ -232,7 +232,7 @@ def test_the_number_of_viewers_is_bounded(tailed: Followed) -> None:
     eventually(lambda: status_of(tailed.session), 200)
 
     assert (refused.status_code, refused.headers["content-type"]) == (503, "text/plain; charset=utf-8")
-    assert refused.text.startswith("16 pages follow this collector already")
+    assert refused.text.startswith("16 pages already follow this collector")
 
 
 def status_of(session: httpx.Client) -> int:
@@ -305,7 +305,7 @@ def test_the_pages_of_a_collector_lead_to_the_tail(tailed: Followed) -> None:
 
     assert "/tail?agent=tr%2A&outcome=fail" in links_of(listed)
     assert "/tail" in links_of(tailed.session.get("/collector"))
-    assert "No conversation yet" in text_of(tailed.session.get("/tail?agent=nobody"))
+    assert "No conversations yet" in text_of(tailed.session.get("/tail?agent=nobody"))
     assert tailed.session.get("/tail.json?agent=nobody").json()["rows"] == []
     assert tailed.session.get("/tail?outcome=x").status_code == 400
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -269,6 +270,16 @@ def test_a_dead_worker_is_reported_and_this_process_does_the_rest(tmp_path: Path
         assert opening(problem) == snapshot("a worker process died")
 
 
+def test_the_end_of_a_part_does_not_wait_for_the_lock_of_submission(pool: WorkerPool) -> None:
+    assert pool.result(pool.submit_to(0, own_process))
+    counted = threading.Event()
+    part = pool.submit_to(0, waited)
+    assert part is not None
+    part.add_done_callback(lambda _: counted.set())  # called after that of the pool
+    with pool._lock:
+        assert counted.wait(timeout=60)
+
+
 def test_a_conversation_that_cannot_be_scored_is_reported_and_the_others_are_scored(
     engine: Engine, pool: WorkerPool
 ) -> None:
@@ -380,6 +391,10 @@ class CountingJudge:
 
 def own_process(tools: WorkerResources) -> int:
     return os.getpid()
+
+
+def waited(_: WorkerResources) -> None:
+    time.sleep(0.2)
 
 
 def killed(tools: WorkerResources) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from otel_agentic.config import StatsSettings
 from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.engine.engine import Engine, stored_estimators
 from otel_agentic.errors import ConfigError
+from otel_agentic.live import loops
 from otel_agentic.live.loops import MOST_ENDS, DueEnds, WindowLoop
 from otel_agentic.store.conversations import supersede
 from otel_agentic.store.results import results_for
@@ -198,6 +200,20 @@ def test_what_files_brought_makes_no_past_but_what_is_stored_of_it_is_restated(e
 
     assert [(20, "30m", 1, 1)] == first
     assert [(20, "30m", 3, 3), (25, "30m", 2, 1)] == [row for row in stored(engine) if row[1] == "30m"][:2]
+
+
+def test_gauges_are_refreshed_soon_after_a_long_computation(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "_SHARE", 1e9)  # any computation is a long one
+    monkeypatch.setattr(loops, "_REFRESH_S", 0.01)
+    telemetry = Telemetry.from_settings(engine.settings.emit, run_id="test", trigger="online")
+    times_ns: SimpleQueue[int] = SimpleQueue()
+    windows = WindowLoop(engine, telemetry, on_shown=times_ns.put)
+    windows.start()
+    try:
+        for _ in range(3):
+            times_ns.get(timeout=60)
+    finally:
+        windows.stop()
 
 
 def test_nothing_new_writes_nothing(engine: Engine, clock: Clock) -> None:

@@ -54,6 +54,16 @@ def test_a_value_near_a_word_is_found_at_every_distance_from_an_earlier_word(rul
     assert near(f"{earlier_word}{text}".encode())
 
 
+@pytest.mark.parametrize("letter", ["の", "é", "🔑", "x"])
+def test_the_distance_between_a_word_and_a_value_is_counted_in_characters(letter: str) -> None:
+    key = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
+    for distance in (1, 29, 58):
+        written = f"{'jira ' * 60}wandb {letter * distance} {key} and more"
+        for text in (written, json.dumps([written]), json.dumps({"a": json.dumps([written])})):
+            assert key not in redacted_text(text)[0], text
+    assert key in redacted_text(f"wandb {letter * 100} {key} and more")[0]
+
+
 def test_a_word_without_a_value_near_it_is_nothing_to_redact() -> None:
     near = NearGlance(NEAR_RULES)
     assert not near(b"we use jira here. " * 200)

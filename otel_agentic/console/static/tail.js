@@ -29,13 +29,13 @@ function show(event) {
   part("missed").hidden = missed === 0;
 }
 
-// The browser connects again by itself after a lost connection, but not after a refusal, whose reason it does not show.
+// The browser reconnects by itself after a lost connection, but not after an error response, whose text it does not show.
 async function failed(own, url) {
-  if (own.readyState !== EventSource.CLOSED) return say("Connection lost, trying again");
+  if (own.readyState !== EventSource.CLOSED) return say("Connection lost, reconnecting");
   const answer = await fetch(url).catch(() => null);
   const text = answer?.ok ? "Connection lost" : await answer?.text();
   answer?.body?.cancel().catch(() => null);
-  if (own === source) pause(true, text ?? "The collector does not answer");
+  if (own === source) pause(true, text ?? "The collector does not respond");
 }
 
 function follow(reason) {

@@ -248,12 +248,12 @@ def timeline_charts(
 
 
 def evidence_charts(row: EvidenceHistory, name: str, wide_px: int | None) -> list[Chart]:
-    """Return the e-value of an objective over time on a logarithmic scale, with its limit and its alarms.
+    """Return charts of the e-value of an objective over time on a logarithmic scale, with its limit and its alarms.
 
     Args:
         row: the history of the objective.
         name: unique in the page.
-        wide_px: the width of the chart where there is room; None: it is always narrow.
+        wide_px: the width of the chart where there is room; None if it is always narrow.
     """
     limit = 1 / row.alpha
     logs = np.log10(row.e_value)

@@ -151,7 +151,7 @@ def by_count(counts: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A part of a bar in percent of its width: the CSS class, where it begins (empty at 0), and how long it is."""
+    """A part of a bar: the CSS class, and its start (empty at 0) and width in percent of the bar."""
 
     css: str
     x: str

@@ -443,8 +443,8 @@ def _all(con: DuckDBPyConnection, sql: str, selection: Selection) -> list[tuple[
     return con.execute(sql, bounds(selection)).fetchall()
 
 
-#: Of each score, the means of the tool dimensions and whether an answer was judged; the names of the tools in the expectations
-#: of each case, and in the faults of each score. `{part}` selects conversations.
+#: For each score, the means of the tool dimensions, whether an answer was judged, and the names of the tools with faults; for
+#: each case, the names of the expected tools. `{part}` selects conversations.
 _PARTS_OF_SCORES: Final = """
 parts AS (
     SELECT
@@ -525,8 +525,8 @@ FROM conversations c
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 _PART: Final = "hash(conversation_id) % $parts = $part"
-#: The conversations of a part. In a table of their own, DuckDB knows how many they are: with conditions in the query that joins
-#: them, it assumes few, and keeps all joined columns of all of them in memory.
+#: The conversations of a part, in a separate table, so that DuckDB knows their number: with conditions in the query that joins
+#: them, it expects few, and keeps all joined columns in memory.
 _SELECTED: Final = f"""
 CREATE OR REPLACE TEMP TABLE selected AS
 SELECT
@@ -563,7 +563,7 @@ FROM (
         AND p.revision = c.revision
 )
 """  # noqa: S608 — the same
-#: One conversation of each kind, for all of them.
+#: One conversation of each kind, which represents all conversations of the kind.
 _REPRESENTATIVES: Final = """
 CREATE OR REPLACE TEMP TABLE representatives AS
 SELECT
