@@ -12,10 +12,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
@@ -52,6 +54,8 @@ _FREE_PORT: Final = "127.0.0.1:0"
 _COLLECTORS: Final[Mapping[Protocol, str]] = {"http/protobuf": "otlp_http", "grpc": "otlp_grpc"}
 #: Time for a program to react to SIGTERM before it is killed, and for a receiver to finish its requests, seconds.
 _GRACE_S: Final = 5.0
+#: Interval between checks whether a program and its children have ended, seconds.
+_POLL_S: Final = 0.05
 #: Windows has no SIGKILL, and ends a process at once at SIGTERM.
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 #: Maximum length of the end of a program's output in a message.
@@ -309,7 +313,7 @@ class AttemptRunner:
                 error=error,
                 resource=Resource(attributes=attempt.attributes),
             )
-            for trace_id, root in arrived.roots.items()
+            for trace_id, root in list(arrived.roots.items())  # late spans may add to it
         )
         if marks:
             self._engine.store.accept(SpanBatch(spans=marks))
@@ -485,22 +489,20 @@ def _span(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a program to end, with its children if it leads a process group of its own, and kill it if it does not."""
+    """Ask a program to end, with its children if it leads a process group of its own, and kill those that do not end."""
     with suppress(ProcessLookupError):
-        _signal(process, signal.SIGTERM)
-    try:
-        process.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            _signal(process, _KILL)
-        process.wait()
-
-
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    if hasattr(os, "killpg") and os.getpgid(process.pid) == process.pid:
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
+        has_group = hasattr(os, "killpg") and os.getpgid(process.pid) == process.pid
+        send = partial(os.killpg, process.pid) if has_group else process.send_signal
+        send(signal.SIGTERM)
+        deadline_s = time.monotonic() + _GRACE_S
+        while time.monotonic() < deadline_s:
+            if process.poll() is not None:
+                if not has_group:
+                    return
+                os.killpg(process.pid, 0)  # fails once no child is left
+            time.sleep(_POLL_S)
+        send(_KILL)
+    process.wait()
 
 
 def _exit_text(code: int) -> str:

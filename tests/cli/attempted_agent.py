@@ -56,8 +56,13 @@ def main() -> None:
     if query == "meet":
         meet(3)
     if query == "fork":
-        sleeper = "import time; time.sleep(60)"
-        child = subprocess.Popen([sys.executable, "-c", sleeper])
+        # A child that ignores the request to end.
+        sleeper = (
+            "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+        )
+        child = subprocess.Popen([sys.executable, "-c", sleeper], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
         path = Path(f"{os.getpid()}.pids")
         path.with_suffix(".new").write_text(f"{os.getpid()} {child.pid}")
         path.with_suffix(".new").rename(path)
