@@ -301,6 +301,8 @@ class Console:
         """Send the rows of the live tail. A browser that reconnects names the last event that it received."""
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return PlainTextResponse("pages of other sites may not follow the live tail\n", status_code=403)
+        if request.method == "HEAD":
+            return Response(headers={"content-type": "text/event-stream"})
         last_event = request.headers.get("last-event-id")
         values = dict(request.query_params) | ({} if last_event is None else {"after": last_event})
         viewer = watch(self._tail, PageRequest(EVENTS, values, session))

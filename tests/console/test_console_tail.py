@@ -235,6 +235,15 @@ def test_the_number_of_viewers_is_bounded(tailed: Followed) -> None:
     assert refused.text.startswith("16 pages already follow this collector")
 
 
+def test_a_request_for_the_headers_occupies_no_viewer_slot(tailed: Followed) -> None:
+    eventually(lambda: len(tailed.live._tail._viewers), 0)  # those of other tests have left
+
+    answer = tailed.session.head("/tail/events", timeout=30)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+    assert not tailed.live._tail._viewers
+
+
 def status_of(session: httpx.Client) -> int:
     """Return the status of the stream."""
     with session.stream("GET", "/tail/events") as answer:
