@@ -30,7 +30,7 @@ from otel_agentic.backfill.plan import BackfillRequest
 from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings, StoreSettings
-from otel_agentic.engine.engine import Engine
+from otel_agentic.engine.engine import Engine, rebuilder_over
 from otel_agentic.engine.pooled_scoring import scoring_over
 from otel_agentic.engine.workers import open_workers
 from otel_agentic.evaluation.scope import TruthFile
@@ -89,7 +89,7 @@ def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | No
     with ExitStack() as stack:
         engine = stack.enter_context(Engine(settings, create=True))
         pool = stack.enter_context(open_workers(settings, workers))
-        ingest_files(engine, [str(spans)], stages.step, engine.rebuilder_over(pool))
+        ingest_files(engine, [str(spans)], stages.step, rebuilder_over(engine, pool))
         engine.runner.remember(*truth)
         plan = BackfillRequest(windows=("24h", "7d"), step_ns=HOUR_NS, k=(1, 3, 5)).checked()
         around = BackfillContext(progress=stages.step)

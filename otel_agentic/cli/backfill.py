@@ -93,11 +93,11 @@ def _ingested(
 ) -> Iterator[tuple[Client, Ingested]]:
     from otel_agentic.commands import LocalClient  # noqa: PLC0415 — not needed for --help
     from otel_agentic.commands.ingest import ingest_files  # noqa: PLC0415 — not needed for --help
-    from otel_agentic.engine.engine import Engine  # noqa: PLC0415
+    from otel_agentic.engine.engine import Engine, rebuilder_over  # noqa: PLC0415
     from otel_agentic.engine.workers import open_workers  # noqa: PLC0415
 
     with Engine(settings, create=True) as engine, open_workers(settings, workers) as pool:
-        summary = ingest_files(engine, paths, progress, engine.rebuilder_over(pool)).summary
+        summary = ingest_files(engine, paths, progress, rebuilder_over(engine, pool)).summary
         if pool is not None:
             summary = replace(summary, problems=[*summary.problems, *pool.problems])
     client = LocalClient(settings, lambda *_: None)

@@ -190,21 +190,10 @@ class Engine:
     def rebuilder(self) -> Rebuilder:
         """Builds conversations from segments."""
         if self._workers is not None:
-            return self.rebuilder_over(self._workers)
+            return rebuilder_over(self, self._workers, self._listener.late_spans)
         from otel_agentic.engine.rebuild import Rebuilder  # noqa: PLC0415 — see above
 
         return Rebuilder(self.store, self.segments, self.settings.conversations, on_late=self._listener.late_spans)
-
-    def rebuilder_over(self, pool: WorkerPool | None) -> Rebuilder:
-        """Return a rebuilder with worker processes, or that of the engine if `pool` is None."""
-        if pool is None:
-            return self.rebuilder
-        from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments  # noqa: PLC0415 — see above
-
-        segments = self.segments
-        if not isinstance(segments, WorkerSegments):
-            segments = WorkerSegments(self.store, self.reader, pool, keeps_spans=False)
-        return PooledRebuilder(self.store, segments, self.settings.conversations, pool, self._listener.late_spans)
 
     @cached_property
     def runner(self) -> EvaluationRunner:
@@ -273,6 +262,20 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def rebuilder_over(
+    engine: Engine, pool: WorkerPool | None, on_late: Callable[[int], None] = lambda _: None
+) -> Rebuilder:
+    """Return a rebuilder with worker processes, or that of the engine if `pool` is None; see `Rebuilder` for `on_late`."""
+    if pool is None:
+        return engine.rebuilder
+    from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments  # noqa: PLC0415 — slow to import
+
+    segments = engine.segments
+    if not isinstance(segments, WorkerSegments):
+        segments = WorkerSegments(engine.store, engine.reader, pool, keeps_spans=False)
+    return PooledRebuilder(engine.store, segments, engine.settings.conversations, pool, on_late)
 
 
 def stored_estimator_names(settings: Settings) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import rebuild_pending
-from otel_agentic.engine.engine import Engine
+from otel_agentic.engine.engine import Engine, rebuilder_over
 from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.engine.workers import WorkerPool
 from otel_agentic.errors import BadInputError, CaseError
@@ -138,7 +138,7 @@ def test_worker_processes_find_the_same_attempts(tmp_path: Path) -> None:
                 settings_for(tmp_path / f"{workers is None}.duckdb"), create=True, clock=lambda: NOON_NS
             ) as engine:
                 engine.store.accept(batch(*spans))
-                rebuild_pending(engine, lambda *_: None, engine.rebuilder_over(workers))
+                rebuild_pending(engine, lambda *_: None, rebuilder_over(engine, workers))
                 built.append({name: table for name, table in contents(engine).items() if name != "schema_migrations"})
     assert built[0] == built[1]
 

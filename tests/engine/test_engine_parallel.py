@@ -17,7 +17,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands.ingest import rebuild_pending
-from otel_agentic.engine.engine import Engine
+from otel_agentic.engine.engine import Engine, rebuilder_over
 from otel_agentic.engine.packing import packed, unpacked
 from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments
 from otel_agentic.engine.pooled_scoring import EvaluationTask, PooledJudgeRun, by_bucket, score_part, scoring_over
@@ -63,7 +63,7 @@ def filled(db: Path, count: int, pool: WorkerPool | None) -> dict[str, list[tupl
     """Return every row of a new file after some conversations were stored, rebuilt and scored."""
     with Engine(settings_for(db), create=True, clock=lambda: NOON_NS) as engine:
         engine.store.accept(batch(*spoken(count)))
-        rebuild_pending(engine, lambda *_: None, engine.rebuilder_over(pool))
+        rebuild_pending(engine, lambda *_: None, rebuilder_over(engine, pool))
         engine.runner.remember([TRUTH], [])
         runner = scoring_over(engine.runner, engine.settings, pool)
         truth = runner.truth()
@@ -90,7 +90,7 @@ def arriving(db: Path, pool: WorkerPool | None) -> dict[str, list[tuple[Any, ...
     """Return every row of a collector's new file after spans arrived in several commits, with rebuilds in between."""
     talks = spoken(12)
     with Engine(settings_for(db), create=True, clock=lambda: NOON_NS, collecting=True) as engine:
-        rebuilder, touched = engine.rebuilder_over(pool), AffectedItems(keys=frozenset(), loose_traces=frozenset())
+        rebuilder, touched = rebuilder_over(engine, pool), AffectedItems(keys=frozenset(), loose_traces=frozenset())
         for number in range(COMMITS):
             engine.store.accept(batch(*(item for talk in talks for item in talk.spans[number::COMMITS])))
             touched = rebuilder.read(rebuilder.pending())
@@ -162,7 +162,7 @@ def test_workers_make_the_rows_of_tau_airline(copy_of: CopyOf, tau_file: Path, t
         engine.store.write(lambda con: [con.execute(f"DELETE FROM {name}") for name in BUILT])  # noqa: S608 — of our own
         with WorkerPool(engine.settings, 2) as workers:
             pool = workers if count else None
-            rebuild_pending(engine, lambda *_: None, engine.rebuilder_over(pool))
+            rebuild_pending(engine, lambda *_: None, rebuilder_over(engine, pool))
             engine.runner.remember(*truth)
             runner = scoring_over(engine.runner, engine.settings, pool)
             runner.evaluate(runner.truth(), runner.select(runner.truth(), Selection()))
