@@ -9,6 +9,8 @@ Each stage calls the parts of the collector as the collector calls them, one aft
 decodes the same requests with the protobuf library and parses their JSON attributes; it is measured in the same run. The sum
 is printed as a multiple of it, too.
 
+`count results` adds the scores to the counters and histograms of the collector.
+
 `windows` is measured as live ticks: after all conversations are scored, ten ticks follow the clock of the spans, each as long after a
 tenth of the conversations ended as idle conversations close. A tick before them, which is not counted, loads imports. So
 the cost of a tick depends on the groups and on the results in the widest window, and that of a span also on the spans in a tick.
@@ -25,27 +27,32 @@ import gc
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.agent_traffic import Workload, captures, growing_histories, small_chats, tau_airline
 from benchmarks.cpu_time import cpu_of
 from benchmarks.peers import PEERS
 from otel_agentic.config import Settings
-from otel_agentic.engine.engine import Engine
+from otel_agentic.engine.engine import Engine, EngineListener
 from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.engine.workers import tune_interpreter
 from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.live.loops import WindowLoop
+from otel_agentic.live.reporting import EventReporter
 from otel_agentic.spans import Limits, SpanBatch, decode_traces
 from otel_agentic.store import links
 from otel_agentic.store.results import note_changes
 from otel_agentic.store.windows import forget_changes, read_changes
 from otel_agentic.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from otel_agentic.store.table import Key, Measured, Scored
 
 T = TypeVar("T")
 
@@ -93,11 +100,11 @@ def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = 
     plain_s = min(cpu_of(workload.plain_reading) for _ in range(_ROUNDS))
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"db": Path(folder) / "bench.duckdb"}})
-        clock = Clock()
-        with Engine(settings, create=True, collecting=True, clock=clock) as engine:
+        clock, scores = Clock(), Scores()
+        with Engine(settings, create=True, collecting=True, clock=clock, listener=scores) as engine:
             if workload.cases:
                 engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
-            stages = Stages(engine, workload, clock)
+            stages = Stages(engine, workload, clock, scores)
             times_s: dict[str, float] = {}
             tune_interpreter()  # as `serve` does
             for name, work in stages.all():
@@ -148,11 +155,24 @@ class Clock:
         return time.time_ns() if self.now_ns is None else self.now_ns
 
 
+class Scores(EngineListener):
+    """The scores of an evaluation, in the portions in which they were stored."""
+
+    def __init__(self) -> None:
+        self.scored: list[tuple[Sequence[Scored], AbstractSet[Key]]] = []
+        self.measured: list[Sequence[Measured]] = []
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Keep metric scores."""
+        self.measured.append(measured)
+
+
 class Stages:
     """The stages of a collector on an opened store."""
 
-    def __init__(self, engine: Engine, workload: Workload, clock: Clock) -> None:
+    def __init__(self, engine: Engine, workload: Workload, clock: Clock, scores: Scores | None = None) -> None:
         self._engine = engine
+        self._scores = scores or Scores()
         self._clock = clock
         self._requests = workload.requests
         self._limits = Limits.from_settings(engine.settings.receive)
@@ -169,6 +189,7 @@ class Stages:
         yield "rebuild when turns are idle", self._rebuild
         yield "close", self._close
         yield "match and score", self._score
+        yield "count results", self._count
         for _ in self._live_ticks():
             yield "windows", self._windows.refresh
 
@@ -230,7 +251,17 @@ class Stages:
     def _score(self) -> None:
         runner = self._engine.runner
         while keys := runner.never_scored().keys:
-            runner.evaluate(runner.truth(), EvaluationRequest(keys=keys[:_PORTION], chosen=runner.chosen))
+            request = EvaluationRequest(keys=keys[:_PORTION], chosen=runner.chosen)
+            runner.evaluate(runner.truth(), request, lambda *stored: self._scores.scored.append(stored))
+
+    def _count(self) -> None:
+        reporter = EventReporter(self._engine, self._telemetry)
+        for measured in self._scores.measured:
+            reporter.report_metrics(measured)
+        for scored, restated in self._scores.scored:
+            reporter.report_scores(scored, restated)
+        self._scores.scored.clear()
+        self._scores.measured.clear()
 
 
 def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -26,7 +26,7 @@ from otel_agentic.store.alarms import Alarm, AlarmKind, save_alarms
 from otel_agentic.store.judges import newest_calibrations
 from otel_agentic.store.results import Alarms, MonitorKey, monitor_key, save_monitors, stored_alarms, watermark
 from otel_agentic.telemetry import Agreement, MetricResult, Vitals
-from otel_agentic.telemetry.events import ConversationResults, status_of
+from otel_agentic.telemetry.events import ConversationResult, ConversationResults, status_of
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
@@ -71,13 +71,18 @@ class EventReporter:
     def report_scores(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         """Record scores that were just stored; the conversations in `restated` had a score before."""
         truth = self._engine.runner.current_truth
-        for item in scored:
-            self._telemetry.record_score(
-                item.conversation,
-                item.score,
-                restated=(item.score.environment, item.score.conversation_id) in restated,
-                evaluator=None if truth is None else evaluator_of(item, truth, self._engine.settings.scoring),
-            )
+        settings = self._engine.settings.scoring
+        self._telemetry.record_scores(
+            [
+                ConversationResult(
+                    item.conversation,
+                    item.score,
+                    restated=(item.score.environment, item.score.conversation_id) in restated,
+                    evaluator=None if truth is None else evaluator_of(item, truth, settings),
+                )
+                for item in scored
+            ]
+        )
         self._delays("scored", [item.conversation.ended_ns for item in scored])
         with self._lock:
             now_ns = self._engine.clock()
@@ -135,8 +140,7 @@ class EventReporter:
 
     def _delays(self, stage: str, ended_ns: Sequence[int]) -> None:
         now_ns = self._engine.clock()
-        for end_ns in ended_ns:
-            self._telemetry.record_delay(stage, (now_ns - end_ns) / NS_PER_S)
+        self._telemetry.record_delays(stage, [(now_ns - end_ns) / NS_PER_S for end_ns in ended_ns])
 
 
 _log = logging.getLogger(__name__)

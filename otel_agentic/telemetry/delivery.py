@@ -315,7 +315,8 @@ def loggable(endpoint: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-WindowSource: TypeAlias = Callable[[], MetricsData | None]
+#: Returns metrics of the same resource and scope, to be added to those of a provider.
+MetricsSource: TypeAlias = Callable[[], MetricsData | None]
 
 #: Seconds between two log messages about a backend that does not respond.
 COMPLAIN_EVERY_S: Final = 60.0
@@ -405,16 +406,16 @@ class Delivery:
 
 
 class CalmMetricExporter(MetricExporter):
-    """Sends the collected metrics together with the window gauges.
+    """Sends the collected metrics together with those of further sources.
 
     Errors are recorded in a `Delivery`, never raised.
     """
 
-    def __init__(self, exporter: MetricExporter, delivery: Delivery, windows: WindowSource) -> None:
+    def __init__(self, exporter: MetricExporter, delivery: Delivery, sources: Sequence[MetricsSource]) -> None:
         super().__init__(preferred_temporality=_CUMULATIVE)
         self._exporter = exporter
         self._delivery = delivery
-        self._windows = windows
+        self._sources = sources
 
     def export(
         self,
@@ -425,7 +426,7 @@ class CalmMetricExporter(MetricExporter):
         """Export; never raises."""
         with calm() as messages:
             try:
-                data = joined(metrics_data, self._windows())
+                data = joined(metrics_data, *(source() for source in self._sources))
                 result = self._exporter.export(data, timeout_millis=timeout_millis)
             except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
                 messages.append(f"{type(error).__name__}: {error}")
@@ -471,21 +472,21 @@ class CalmLogExporter(LogRecordExporter):
             self._exporter.shutdown()  # type: ignore[no-untyped-call]  # the SDK leaves this one without types
 
 
-def joined(collected: MetricsData, windows: MetricsData | None) -> MetricsData:
-    """Return both as one resource and scope, which are the same in the two providers."""
-    if windows is None or not windows.resource_metrics:
+def joined(collected: MetricsData, *others: MetricsData | None) -> MetricsData:
+    """Return all as one resource and scope, which are the same in all of them."""
+    parts = [part for part in (collected, *others) if part is not None and part.resource_metrics]
+    if not parts:
         return collected
-    if not collected.resource_metrics:
-        return windows
-    first, *other_resources = collected.resource_metrics
+    first, *other_resources = parts[0].resource_metrics
     scope, *other_scopes = first.scope_metrics
-    window_metrics = [
+    added = [
         metric
-        for resource in windows.resource_metrics
-        for window_scope in resource.scope_metrics
-        for metric in window_scope.metrics
+        for part in parts[1:]
+        for resource in part.resource_metrics
+        for other_scope in resource.scope_metrics
+        for metric in other_scope.metrics
     ]
-    scope = replace(scope, metrics=[*scope.metrics, *window_metrics])
+    scope = replace(scope, metrics=[*scope.metrics, *added])
     return MetricsData(resource_metrics=[replace(first, scope_metrics=[scope, *other_scopes]), *other_resources])
 
 
@@ -544,12 +545,14 @@ class Backend:
         ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
     """
 
-    def __init__(self, emit: EmitSettings, endpoint: str, *, resource: Resource, windows: WindowSource) -> None:
+    def __init__(
+        self, emit: EmitSettings, endpoint: str, *, resource: Resource, sources: Sequence[MetricsSource]
+    ) -> None:
         self._deliveries = (Delivery("metrics", loggable(endpoint)), Delivery("events", loggable(endpoint)))
         partly: dict[Signal, Partly] = {"metrics": self._deliveries[0].partly, "logs": self._deliveries[1].partly}
         exporters = build_exporters(emit, endpoint, partly=partly)
         self.reader = PeriodicExportingMetricReader(
-            CalmMetricExporter(exporters.metrics, self._deliveries[0], windows),
+            CalmMetricExporter(exporters.metrics, self._deliveries[0], sources),
             export_interval_millis=interval_s(emit) * 1000,
             export_timeout_millis=emit.timeout_s * 1000,
         )

@@ -10,9 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from opentelemetry._logs import Logger, SeverityNumber
-from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_agentic.evaluators.base import CORE, Metric, MetricScore
 from otel_agentic.evaluators.score_ids import core_score_id, target_of
@@ -26,6 +24,7 @@ from otel_agentic.scoring.model import (
     judged_calls,
 )
 from otel_agentic.telemetry import names
+from otel_agentic.telemetry.batches import NO_SPAN, SpanIds
 from otel_agentic.windows.model import GroupKey
 
 if TYPE_CHECKING:
@@ -59,9 +58,6 @@ def own_resource(instance_id: str | None = None) -> Resource:
 
 #: The largest number of characters of an attribute value: each value of a metric stays in memory as long as its series.
 MAX_LABEL_CHARS: Final = 256
-
-#: A context with an explicit "no span"; the SDK would replace an empty context with the caller's current one.
-_NO_SPAN: Final = set_span_in_context(INVALID_SPAN, Context())
 
 
 def label(text: str, limit: int = MAX_LABEL_CHARS) -> str:
@@ -104,30 +100,12 @@ def group_of(conversation: Conversation) -> GroupKey:
     )
 
 
-def span_context(trace_id: str, span_id: str | None) -> Context:
-    """Return the context of a judged span, so that exemplars and events point at it.
-
-    Ids are hex text; ids that are missing or not hex give a context without a span.
-    """
-    try:
-        context = SpanContext(
-            trace_id=int(trace_id, 16),
-            span_id=int(span_id or "", 16),
-            is_remote=True,
-            # The judged span was exported, so its sender sampled it; exemplars are taken from sampled spans only.
-            trace_flags=TraceFlags(TraceFlags.SAMPLED),
-        )
-    except ValueError:
-        return _NO_SPAN
-    return set_span_in_context(NonRecordingSpan(context), Context()) if context.is_valid else _NO_SPAN
-
-
-def conversation_context(conversation: Conversation) -> Context:
-    """Return the context of a conversation: the root span of its last turn."""
+def root_of(conversation: Conversation) -> SpanIds:
+    """Return the span of a conversation: the root span of its last turn."""
     if not conversation.turns:
-        return _NO_SPAN
+        return NO_SPAN
     last = conversation.turns[-1]
-    return span_context(last.trace_id, last.span_id)
+    return SpanIds(last.trace_id, last.span_id)
 
 
 Target: TypeAlias = Literal["conversation", "turn", "tool_call"]
@@ -345,6 +323,15 @@ class ScoreStatus(NamedTuple):
     threshold: float | None = None
 
 
+class ConversationResult(NamedTuple):
+    """The score of a conversation. `restated`: it replaces an earlier one; `evaluator`: None for that of the run."""
+
+    conversation: Conversation
+    score: ConversationScore
+    restated: bool = False
+    evaluator: Evaluator | None = None
+
+
 class ConversationResults(NamedTuple):
     """Results of metrics for a conversation. `restated`: they replace earlier results."""
 
@@ -354,9 +341,9 @@ class ConversationResults(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """The evaluated span as a context, the end of the target in nanoseconds, and the turn."""
+    """The evaluated span, the end of the target in nanoseconds, and the turn."""
 
-    context: Context
+    span: SpanIds
     time_ns: int
     turn: Turn | None
 
@@ -389,14 +376,14 @@ def spot_of(conversation: Conversation, score: MetricScore) -> Spot:
     """
     if score.turn_index is None:
         last = conversation.turns[-1] if conversation.turns else None
-        return Spot(conversation_context(conversation), conversation.ended_ns, last)
+        return Spot(root_of(conversation), conversation.ended_ns, last)
     turn = next((turn for turn in conversation.turns if turn.index == score.turn_index), None)
     if turn is None:
-        return Spot(span_context("", ""), conversation.ended_ns, None)
+        return Spot(NO_SPAN, conversation.ended_ns, None)
     call = next((call for call in turn.calls if call.position == score.position), None)
     if call is not None and call.span_id:
-        return Spot(span_context(call.trace_id, call.span_id), turn.ended_ns, turn)
-    return Spot(span_context(turn.trace_id, turn.span_id), turn.ended_ns, turn)
+        return Spot(SpanIds(call.trace_id, call.span_id), turn.ended_ns, turn)
+    return Spot(SpanIds(turn.trace_id, turn.span_id), turn.ended_ns, turn)
 
 
 def reading_of(metric: Metric, value: float) -> Reading | None:
@@ -479,7 +466,7 @@ class EvaluationEvents:
         for result in results_of(conversation, score, options.evaluator):
             self._logger.emit(
                 timestamp=result.time_ns,
-                context=span_context(result.trace_id, result.span_id),
+                context=SpanIds(result.trace_id, result.span_id).context,
                 event_name=names.EVALUATION_RESULT_EVENT,
                 severity_number=SeverityNumber.INFO,
                 severity_text=SeverityNumber.INFO.name,
@@ -552,7 +539,7 @@ def emit_metrics(
         spot = spot_of(result.score)
         logger.emit(
             timestamp=spot.time_ns,
-            context=spot.context,
+            context=spot.span.context,
             event_name=names.EVALUATION_RESULT_EVENT,
             severity_number=SeverityNumber.INFO,
             severity_text=SeverityNumber.INFO.name,

@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from opentelemetry.metrics import Counter, Histogram, Meter, Observation
+from opentelemetry.metrics import Counter, Meter, Observation
 from opentelemetry.sdk.metrics import MeterProvider, TraceBasedExemplarFilter
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_agentic.judges.base import JudgeFailure, Verdict
 from otel_agentic.scoring.model import ConversationScore, judged_calls
 from otel_agentic.telemetry import names
+from otel_agentic.telemetry.batches import NO_SPAN, Batch, Histograms, SpanIds, attributes_of
 from otel_agentic.telemetry.delivery import Backend
 from otel_agentic.telemetry.events import (
+    ConversationResult,
     ConversationResults,
     EvaluationEvents,
     Evaluator,
     EventOptions,
     MetricResult,
     Trigger,
-    conversation_context,
     emit_metrics,
     group_attributes,
     group_of,
@@ -32,17 +34,18 @@ from otel_agentic.telemetry.events import (
     own_version,
     reading_of,
     results_of,
-    span_context,
+    root_of,
     spots_of,
 )
 from otel_agentic.telemetry.gauges import Scrape, WindowGauges, WindowPoints, create
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
-
     from otel_agentic.config import EmitSettings
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluators.base import Metric, MetricScore
     from otel_agentic.spans.model import Receipt
+    from otel_agentic.telemetry.batches import Attributes
+    from otel_agentic.telemetry.events import Reading, Spot
     from otel_agentic.telemetry.names import Instrument
     from otel_agentic.windows.model import GroupKey
     from otel_agentic.windows.objectives import ObjectivePoint
@@ -51,15 +54,16 @@ if TYPE_CHECKING:
 class RunningMetrics:
     """The counters and histograms of scored conversations and received spans. Thread-safe; never blocks on a backend.
 
-    Counters and histograms are recorded in the judged span's context, so that their exemplars lead to its trace.
+    Exemplars lead to the evaluated spans.
     """
 
-    def __init__(self, meter: Meter, *, max_tool_names: int, groups_dropped: Callable[[], int]) -> None:
+    def __init__(
+        self, meter: Meter, histograms: Histograms, *, max_tool_names: int, groups_dropped: Callable[[], int]
+    ) -> None:
+        self._histograms = histograms
         self._conversations: Counter = create(meter, names.EVALUATED_CONVERSATIONS)
         self._turns: Counter = create(meter, names.EVALUATED_TURNS)
         self._tool_calls: Counter = create(meter, names.EVALUATED_TOOL_CALLS)
-        self._score: Histogram = create(meter, names.SCORE)
-        self._delay: Histogram = create(meter, names.DELAY)
         self._spans: Counter = create(meter, names.INGEST_SPANS)
         self._late: Counter = create(meter, names.LATE_SPANS)
         self._tool_names = _ToolNames(max_tool_names)
@@ -68,28 +72,23 @@ class RunningMetrics:
         create(meter, names.CONVERSATIONS_OPEN, lambda: [Observation(self._open)])
         self._begin_at_zero()
 
-    @property
-    def scores(self) -> Histogram:
-        """The histogram of scores, shared with `MetricMetrics`."""
-        return self._score
-
-    def record_score(self, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
-        """Count a scored conversation, and, if it is a first result, its turns, calls and scores.
+    def record_scores(self, scored: Iterable[ConversationResult]) -> None:
+        """Count scored conversations, and, of first results, their turns, calls and scores.
 
         The series of turns, calls and scores have no revision attribute, so a restatement would be counted twice.
         """
-        group = group_attributes(group_of(conversation))
-        reason = {names.REASON: score.reason} if score.reason else {}
-        revision = "restated" if restated else "first"
-        self._conversations.add(
-            1,
-            {**group, names.OUTCOME: score.outcome, names.REVISION: revision, **reason},
-            context=conversation_context(conversation),
-        )
-        if not restated:
-            self._record_turns(conversation, score, group)
-            self._record_calls(conversation, score, group)
-            self._record_values(conversation, score, group)
+        batch = Batch()
+        for conversation, score, restated, _ in scored:
+            group = group_attributes(group_of(conversation))
+            reason = {names.REASON: score.reason} if score.reason else {}
+            revision = "restated" if restated else "first"
+            attributes = {**group, names.OUTCOME: score.outcome, names.REVISION: revision, **reason}
+            batch.count(self._conversations, attributes_of(attributes), root_of(conversation))
+            if not restated:
+                self._count_turns(batch, conversation, score, group)
+                self._count_calls(batch, conversation, score, group)
+                _measure_scores(batch, conversation, score, group)
+        batch.record(self._histograms)
 
     def record_receipt(self, receipt: Receipt) -> None:
         """Count the spans of one accepted request."""
@@ -106,9 +105,10 @@ class RunningMetrics:
         """Count spans that arrived after their conversation closed."""
         self._late.add(n)
 
-    def record_delay(self, stage: str, seconds: float) -> None:
-        """Record the seconds between the end of a conversation and the completion of a stage."""
-        self._delay.record(max(seconds, 0.0), {names.STAGE: label(stage)})
+    def record_delays(self, stage: str, delays_s: Iterable[float]) -> None:
+        """Record the seconds between the ends of conversations and the completion of a stage."""
+        values = [(max(delay_s, 0.0), NO_SPAN) for delay_s in delays_s]
+        self._histograms.record(names.DELAY, ((names.STAGE, label(stage)),), values)
 
     def set_open(self, n: int) -> None:
         """Set the number of open conversations."""
@@ -121,28 +121,35 @@ class RunningMetrics:
         self._spans.add(0, {names.RESULT: "ignored"})
         self._late.add(0)
 
-    def _record_turns(self, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]) -> None:
-        spans = {turn.index: span_context(turn.trace_id, turn.span_id) for turn in conversation.turns}
-        fallback = conversation_context(conversation)
+    def _count_turns(
+        self, batch: Batch, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]
+    ) -> None:
+        spans = {turn.index: SpanIds(turn.trace_id, turn.span_id) for turn in conversation.turns}
+        fallback = root_of(conversation)
         for turn in score.turns:
-            attributes = {**group, names.OUTCOME: turn.outcome}
-            self._turns.add(1, attributes, context=spans.get(turn.turn_index, fallback))
+            attributes = attributes_of({**group, names.OUTCOME: turn.outcome})
+            batch.count(self._turns, attributes, spans.get(turn.turn_index, fallback))
 
-    def _record_calls(self, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]) -> None:
+    def _count_calls(
+        self, batch: Batch, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]
+    ) -> None:
         for call in judged_calls(conversation, score):
             attributes = {
                 **group,
                 names.GEN_AI_TOOL_NAME: self._tool_names.capped(label(call.tool_name)),
                 names.TOOL_FAULT: call.fault.kind if call.fault else names.NO_FAULT,
             }
-            self._tool_calls.add(1, attributes, context=span_context(call.trace_id, call.span_id))
+            batch.count(self._tool_calls, attributes_of(attributes), SpanIds(call.trace_id, call.span_id))
 
-    def _record_values(self, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]) -> None:
-        for result in results_of(conversation, score, Evaluator()):
-            if result.score is None or result.label == "not_evaluated" or result.target == "tool_call":
-                continue
-            attributes = {**group, names.GEN_AI_EVALUATION_NAME: result.name}
-            self._score.record(result.score, attributes, context=span_context(result.trace_id, result.span_id))
+
+def _measure_scores(
+    batch: Batch, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]
+) -> None:
+    for result in results_of(conversation, score, Evaluator()):
+        if result.score is None or result.label == "not_evaluated" or result.target == "tool_call":
+            continue
+        attributes = attributes_of({**group, names.GEN_AI_EVALUATION_NAME: result.name})
+        batch.measure(names.SCORE, attributes, result.score, SpanIds(result.trace_id, result.span_id))
 
 
 class _ToolNames:
@@ -225,10 +232,10 @@ class Vitals:
 class CollectorMetrics:
     """The metrics of one collector on a meter. Thread-safe."""
 
-    def __init__(self, meter: Meter, vitals: Callable[[], Vitals]) -> None:
+    def __init__(self, meter: Meter, histograms: Histograms, vitals: Callable[[], Vitals]) -> None:
         self._vitals = _CachedVitals(vitals)
+        self._histograms = histograms
         self._refused: Counter = create(meter, names.INGEST_REFUSED)
-        self._commits: Histogram = create(meter, names.COMMIT_DURATION)
         for transport in ("otlp_grpc", "otlp_http"):  # a rate includes the first increase only of an existing series
             self.record_refusal(transport, "unavailable", 0)
         for instrument, read in _READERS.items():
@@ -240,7 +247,7 @@ class CollectorMetrics:
 
     def record_commit(self, seconds: float) -> None:
         """Measure how long a commit of spans took."""
-        self._commits.record(seconds)
+        self._histograms.record(names.COMMIT_DURATION, (), [(seconds, NO_SPAN)])
 
     def _observed(self, read: _Reader) -> list[Observation]:
         return read(self._vitals.get())
@@ -363,57 +370,59 @@ class MetricMetrics:
     The number of series is bounded by the installed metrics and the labels that each of them declares.
     """
 
-    def __init__(self, meter: Meter, score: Histogram) -> None:
-        """Create the instruments; `score` is the shared histogram of scores, see `RunningMetrics.scores`."""
+    def __init__(self, meter: Meter, histograms: Histograms) -> None:
         self._results: Counter = create(meter, names.METRIC_RESULTS)
-        value_instruments = (names.METRIC_DURATION, names.METRIC_TOKENS, names.METRIC_COST, names.METRIC_AMOUNT)
-        self._histograms: dict[str, Histogram] = {names.SCORE.name: score} | {
-            instrument.name: create(meter, instrument) for instrument in value_instruments
-        }
+        self._histograms = histograms
 
-    def record(self, batch: Iterable[ConversationResults]) -> None:
-        """Count the scores and abstentions of conversations; record values only of first results.
-
-        Equal results are counted by one call, because each call of an instrument is slow; its exemplar is the span of the
-        first of them.
-        """
-        groups: dict[tuple[GroupKey, bool], dict[tuple[object, ...], _Total]] = {}
-        for conversation, results, restated in batch:
-            group, spot_of = group_of(conversation), spots_of(conversation)
-            attributes, totals = group_attributes(group), groups.setdefault((group, restated), {})
-            for result in results:
-                score, context = result.score, spot_of(result.score).context
-                key = (
-                    result.metric.name, result.outcome, result.severity, score.label, score.reason, score.abstained,
-                )  # fmt: skip
-                total = totals.get(key)
-                if total is None:
-                    total = totals[key] = _Total(result, context)
-                total.count += 1
-                if not restated:
-                    self._measure(result, attributes, context)
-        for (group, restated), totals in groups.items():
-            attributes = {**group_attributes(group), names.REVISION: "restated" if restated else "first"}
-            for total in totals.values():
-                self._results.add(total.count, attributes | _result_attributes(total.first), context=total.context)
-
-    def _measure(self, result: MetricResult, attributes: dict[str, str], context: Context) -> None:
-        value = result.score.value
-        reading = None if value is None else reading_of(result.metric, value)
-        if reading is not None:
-            named = {**attributes, names.GEN_AI_EVALUATION_NAME: label(result.metric.name)}
-            if reading.range is not None:
-                named[names.EVALUATION_RANGE] = reading.range
-            self._histograms[reading.instrument.name].record(reading.value, named, context=context)
+    def record(self, results: Sequence[ConversationResults]) -> None:
+        """Count the scores and abstentions of conversations; record values only of first results."""
+        batch = Batch()
+        groups: dict[GroupKey, _ResultAttributes] = {}
+        subjects: dict[int, tuple[_ResultAttributes, Callable[[MetricScore], Spot]]] = {}
+        for conversation, metric_results, restated in results:
+            if id(conversation) not in subjects:  # a batch has the results of each evaluator apart
+                group = group_of(conversation)
+                attributes = groups.setdefault(group, _ResultAttributes(group))
+                subjects[id(conversation)] = attributes, spots_of(conversation)
+            attributes, spot_of = subjects[id(conversation)]
+            for result in metric_results:
+                span = spot_of(result.score).span
+                batch.count(self._results, attributes.of_count(result, restated=restated), span)
+                value = result.score.value
+                reading = None if value is None or restated else reading_of(result.metric, value)
+                if reading is not None:
+                    batch.measure(reading.instrument, attributes.of_value(result.metric, reading), reading.value, span)
+        batch.record(self._histograms)
 
 
-@dataclass(slots=True)
-class _Total:
-    """The number of equal results, the first of them, and the span of that one."""
+class _ResultAttributes:
+    """The attributes of the results of one group in a batch; each combination is made once."""
 
-    first: MetricResult
-    context: Context
-    count: int = 0
+    def __init__(self, group: GroupKey) -> None:
+        self._group = group_attributes(group)
+        self._made: dict[object, Attributes] = {}
+
+    def of_count(self, result: MetricResult, *, restated: bool) -> Attributes:
+        """Return the attributes of a count."""
+        score = result.score
+        key = (
+            restated, result.metric.name, result.outcome, result.severity, score.label, score.reason, score.abstained
+        )  # fmt: skip
+        made = self._made.get(key)
+        if made is None:
+            revision = "restated" if restated else "first"
+            made = attributes_of({**self._group, names.REVISION: revision, **_result_attributes(result)})
+            self._made[key] = made
+        return made
+
+    def of_value(self, metric: Metric, reading: Reading) -> Attributes:
+        """Return the attributes of a value in a histogram."""
+        made = self._made.get(metric.name)
+        if made is None:
+            evaluation_range = {} if reading.range is None else {names.EVALUATION_RANGE: reading.range}
+            name = {names.GEN_AI_EVALUATION_NAME: label(metric.name)}
+            made = self._made[metric.name] = attributes_of({**self._group, **name, **evaluation_range})
+        return made
 
 
 def _result_attributes(result: MetricResult) -> dict[str, str]:
@@ -447,20 +456,32 @@ class Telemetry:
         self._windows = WindowGauges(
             resource=resource, scrape=self._scrape, max_groups=emit.max_groups, estimators=emit.estimators
         )
+        self._histograms = Histograms(resource, InstrumentationScope(names.SCOPE, own_version(), names.SCHEMA_URL))
         self._backend = (
-            Backend(emit, emit.endpoint, resource=resource, windows=self._windows.collect) if emit.endpoint else None
+            Backend(
+                emit,
+                emit.endpoint,
+                resource=resource,
+                sources=(self._histograms.reader(), self._windows.collect),
+            )
+            if emit.endpoint
+            else None
         )
+        scrape = self._scrape.reader(self._histograms.reader())
         self._provider = MeterProvider(
-            metric_readers=[self._scrape.reader(target_info=True), *([self._backend.reader] if self._backend else [])],
+            metric_readers=[scrape, *([self._backend.reader] if self._backend else [])],
             resource=resource,
             exemplar_filter=TraceBasedExemplarFilter(),
             shutdown_on_exit=False,
         )
         meter = self._provider.get_meter(names.SCOPE, own_version(), names.SCHEMA_URL)
         self._metrics = RunningMetrics(
-            meter, max_tool_names=emit.max_tool_names, groups_dropped=self._windows.groups_dropped
+            meter,
+            self._histograms,
+            max_tool_names=emit.max_tool_names,
+            groups_dropped=self._windows.groups_dropped,
         )
-        self._metric_results = MetricMetrics(meter, self._metrics.scores)
+        self._metric_results = MetricMetrics(meter, self._histograms)
         self._judges = JudgeMetrics(meter)
         self._meter = meter
         self._collector: CollectorMetrics | None = None
@@ -518,26 +539,13 @@ class Telemetry:
         """Set the number of open conversations."""
         self._metrics.set_open(n)
 
-    def record_score(
-        self,
-        conversation: Conversation,
-        score: ConversationScore,
-        *,
-        restated: bool,
-        evaluator: Evaluator | None = None,
-    ) -> None:
-        """Count a scored conversation and emit its events.
-
-        Args:
-            conversation: the evaluated conversation.
-            score: the result.
-            restated: whether it replaces an earlier result.
-            evaluator: version and thresholds on its events; None means those of the run.
-        """
+    def record_scores(self, scored: Sequence[ConversationResult]) -> None:
+        """Count scored conversations, and emit their events."""
         if self._counts:
-            self._metrics.record_score(conversation, score, restated=restated)
+            self._metrics.record_scores(scored)
         if self._events:
-            self._events.emit(conversation, score, evaluator)
+            for conversation, score, _, evaluator in scored:
+                self._events.emit(conversation, score, evaluator)
 
     def record_metrics(self, batch: Sequence[ConversationResults]) -> None:
         """Count and record the metric results of conversations, and emit events for those that the settings select."""
@@ -556,7 +564,7 @@ class Telemetry:
     def watch(self, vitals: Callable[[], Vitals]) -> None:
         """Emit the health of a collector from now on; `vitals` is called at each collection, and must be fast."""
         if self._collector is None:
-            self._collector = CollectorMetrics(self._meter, vitals)
+            self._collector = CollectorMetrics(self._meter, self._histograms, vitals)
 
     def record_refusal(self, transport: str, status: str) -> None:
         """Count a request that was refused as a whole, if a collector is watched."""
@@ -576,9 +584,9 @@ class Telemetry:
         """Count spans that arrived after their conversation closed."""
         self._metrics.record_late(n)
 
-    def record_delay(self, stage: str, seconds: float) -> None:
-        """Record the seconds from the end of a conversation until it was `assembled`, `scored` or in its `window`."""
-        self._metrics.record_delay(stage, seconds)
+    def record_delays(self, stage: str, delays_s: Iterable[float]) -> None:
+        """Record the seconds from the ends of conversations until they were `assembled`, `scored` or in their `window`."""
+        self._metrics.record_delays(stage, delays_s)
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
         """Return content type and body of `/metrics`; exemplars need OpenMetrics, requested by the header `accept`."""

@@ -25,6 +25,7 @@ from prometheus_client.samples import Exemplar, Sample
 from otel_agentic.scoring.criteria import CORRECT
 from otel_agentic.stats.model import TIERS, Estimate, Estimates
 from otel_agentic.telemetry import names
+from otel_agentic.telemetry.delivery import MetricsSource, joined
 from otel_agentic.telemetry.events import group_attributes, label, own_version
 from otel_agentic.telemetry.names import Instrument, family_name, label_name
 from otel_agentic.windows.model import GroupKey, GroupSummary, WindowPoint
@@ -116,17 +117,18 @@ class Scrape:
         self._exemplars = Exemplars()
 
     def reader(
-        self, *, target_info: bool = False, cardinality_limits: CardinalityLimits | None = None
+        self, further: MetricsSource | None = None, *, cardinality_limits: CardinalityLimits | None = None
     ) -> PrometheusMetricReader:
         """Return a new metric reader whose points appear in the text until it is shut down.
 
-        Only one reader may have `target_info` (the resource as a series) and exemplars. Scope labels are omitted, so
+        Only one reader may have `further` metrics, which are added to its own; it also has the resource as a series, and exemplars. Scope labels are omitted, so
         that series from a scrape and from OTLP have the same labels, and a new version of this project starts no new
         series.
         """
         return _Reader(
-            self._exemplars if target_info else Exemplars(),
-            disable_target_info=not target_info,
+            self._exemplars if further else Exemplars(),
+            further,
+            disable_target_info=further is None,
             scope_info_enabled=False,
             registry=self._registry,
             cardinality_limits=cardinality_limits,
@@ -144,15 +146,17 @@ class Scrape:
 
 
 class _Reader(PrometheusMetricReader):
-    """The exporter's reader, which drops exemplars, extended to store them first."""
+    """The exporter's reader, which drops exemplars, extended to store them first, and to add further metrics."""
 
-    def __init__(self, exemplars: Exemplars, **options: Any) -> None:
+    def __init__(self, exemplars: Exemplars, further: MetricsSource | None, **options: Any) -> None:
         self._exemplars = exemplars
+        self._further = further
         super().__init__(**options)
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: object) -> None:
-        self._exemplars.note(metrics_data)
-        super()._receive_metrics(metrics_data, timeout_millis, **kwargs)
+        collected = joined(metrics_data, self._further()) if self._further else metrics_data
+        self._exemplars.note(collected)
+        super()._receive_metrics(collected, timeout_millis, **kwargs)
 
 
 Attributes: TypeAlias = "dict[str, str | int]"

@@ -12,6 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, MAX_WAITING_EVENTS, Delivery
+from otel_agentic.telemetry.events import ConversationResult
 from tests.snapshots import passage
 from tests.telemetry.builders import agents, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
@@ -27,7 +28,7 @@ def test_what_a_backend_leaves_out_is_one_calm_line_a_signal(
     with http_receiver("partial") as server, caplog.at_level(logging.WARNING):
         telemetry = make_telemetry(server.endpoint)
         for _ in range(3):
-            telemetry.record_score(conversation(), failing_score(), restated=False)
+            telemetry.record_scores([ConversationResult(conversation(), failing_score())])
             assert telemetry.force_flush(5.0)
     assert sorted(record.getMessage() for record in caplog.records) == [
         f"telemetry backend {server.endpoint} rejected 3 events (3 so far): too old",
@@ -129,7 +130,7 @@ def test_a_long_outage_keeps_no_more_than_the_queue_of_events(make_telemetry: Ma
     def live(rounds: int) -> None:
         for generation in range(rounds):
             telemetry.set_windows([window_point(c=generation % 10)])
-            telemetry.record_score(evaluated, score, restated=False)
+            telemetry.record_scores([ConversationResult(evaluated, score)])
 
     live(MAX_WAITING_EVENTS // 5 + 200)  # five events each: the queue is full, every series exists
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

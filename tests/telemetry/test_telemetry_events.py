@@ -6,7 +6,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.score_ids import core_score_id
 from otel_agentic.telemetry import Evaluator, names, results_of
-from otel_agentic.telemetry.events import MAX_PARAMETERS
+from otel_agentic.telemetry.events import MAX_PARAMETERS, ConversationResult
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -37,13 +37,13 @@ OTHER_SPAN_ID = "1111111111111111"
 def _emitted(
     telemetry: Telemetry, receiver: HttpReceiver, evaluated: Conversation, score: ConversationScore
 ) -> dict[str, tuple[dict[str, Any], Any]]:
-    telemetry.record_score(evaluated, score, restated=False)
+    telemetry.record_scores([ConversationResult(evaluated, score)])
     assert telemetry.force_flush(5.0)
     return {event["gen_ai.evaluation.name"]: (event, record) for event, record in receiver.received.events()}
 
 
 def test_each_target_and_evaluation_gives_one_event(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     assert telemetry.force_flush(5.0)
     emitted = [
         (event["gen_ai.evaluation.name"], event["agentic.evaluation.target"], event["gen_ai.evaluation.score.label"])
@@ -224,7 +224,7 @@ def test_wanted_explanations_are_cut(make_telemetry: MakeTelemetry, receiver: Ht
 
 def test_events_can_be_switched_off(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
     telemetry = make_telemetry(receiver.endpoint, events="none")
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     assert telemetry.force_flush(5.0)
     assert telemetry.enabled == ("prometheus", "metrics")
     assert receiver.received.events() == []

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.telemetry.events import ConversationResult
 from tests.snapshots import opening
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
@@ -36,8 +37,8 @@ PROMETHEUS = (
 def scored(make_telemetry: MakeTelemetry) -> Telemetry:
     telemetry = make_telemetry()
     telemetry.set_windows([window_point()])
-    telemetry.record_score(conversation(), failing_score(), restated=False)
-    telemetry.record_delay("scored", 0.2)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
+    telemetry.record_delays("scored", [0.2])
     return telemetry
 
 
@@ -95,13 +96,13 @@ def test_a_counter_shows_its_newest_exemplar_and_keeps_it(scored: Telemetry) -> 
 
     assert [trace_ids(), trace_ids()] == [[TRACE_ID], [TRACE_ID]]
     later = conversation(turns=(turn(trace_id="1" * 32),))
-    scored.record_score(later, failing_score(), restated=False)
+    scored.record_scores([ConversationResult(later, failing_score())])
     assert [trace_ids(), trace_ids()] == [["1" * 32], ["1" * 32]]
 
 
 def test_each_outcome_leads_to_its_own_conversation(scored: Telemetry) -> None:
     passing = "2" * 32
-    scored.record_score(conversation(turns=(turn(trace_id=passing),)), conversation_score(), restated=False)
+    scored.record_scores([ConversationResult(conversation(turns=(turn(trace_id=passing),)), conversation_score())])
     trace_ids = {
         sample.labels["agentic_outcome"]: sample.exemplar.labels["trace_id"]
         for sample in samples(scored)

@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.spans.model import Receipt
 from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, MAX_WAITING_EVENTS, Delivery
+from otel_agentic.telemetry.events import ConversationResult
 from tests.telemetry.builders import conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
 from tests.telemetry.receiver.over_http import GIGABYTE, Behaviour, HttpReceiver, http_receiver
@@ -59,7 +60,7 @@ def _record(telemetry: Telemetry, count: int) -> None:
     telemetry.set_windows([window_point()])
     for _ in range(count):
         telemetry.record_receipt(Receipt(accepted=1))
-        telemetry.record_score(conversation(), failing_score(), restated=False)
+        telemetry.record_scores([ConversationResult(conversation(), failing_score())])
 
 
 def test_recording_and_scraping_wait_for_no_export(hanging: tuple[Telemetry, HttpReceiver]) -> None:
@@ -93,7 +94,7 @@ def test_a_broken_backend_is_one_line_of_warning_and_no_traceback(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            broken.record_score(conversation(), failing_score(), restated=False)
+            broken.record_scores([ConversationResult(conversation(), failing_score())])
             broken.force_flush(0.7)
     records = [record for record in caplog.records if "telemetry backend" in record.getMessage()]
     assert [record for record in caplog.records if record not in records] == []
@@ -107,10 +108,10 @@ def test_events_beyond_the_queue_are_dropped_and_memory_stays_bounded(make_telem
         telemetry = make_telemetry(server.endpoint, timeout_s=20.0)
         evaluated, score = conversation(), failing_score()
         for _ in range(MAX_WAITING_EVENTS // 5):  # five events each: the queue is full afterwards
-            telemetry.record_score(evaluated, score, restated=False)
+            telemetry.record_scores([ConversationResult(evaluated, score)])
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(400):
-            telemetry.record_score(evaluated, score, restated=False)
+            telemetry.record_scores([ConversationResult(evaluated, score)])
         grown_bytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
         assert grown_bytes < 30 * MEGABYTE
         telemetry.shutdown(0.2)

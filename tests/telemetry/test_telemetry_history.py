@@ -13,6 +13,7 @@ from otel_agentic.config import EmitSettings
 from otel_agentic.errors import BackendError, ConfigError
 from otel_agentic.telemetry import OtlpHistory, names
 from otel_agentic.telemetry.delivery import MAX_POINTS_PER_REQUEST
+from otel_agentic.telemetry.events import ConversationResult
 from otel_agentic.telemetry.history import TRIES
 from tests.snapshots import raises
 from tests.telemetry.builders import NOON_NS, SECOND_NS, agents, conversation, failing_score, window_point
@@ -210,7 +211,7 @@ def test_events_of_a_backfill_have_the_time_of_what_was_judged(
 ) -> None:
     telemetry = make_telemetry(receiver.endpoint, trigger="backfill")
     old = conversation(ended_ns=PAST_NS)
-    telemetry.record_score(old, failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(old, failing_score())])
     assert telemetry.force_flush(5.0)
     records = {event["agentic.trigger"]: record for event, record in receiver.received.events()}
     assert set(records) == {"backfill"}

@@ -12,7 +12,7 @@ from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.base import Metric, MetricScore
 from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.telemetry import MetricResult, names
-from otel_agentic.telemetry.events import ConversationResults, ScoreStatus, status_of
+from otel_agentic.telemetry.events import ConversationResult, ConversationResults, ScoreStatus, status_of
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -287,7 +287,7 @@ def test_restated_values_are_not_measured_twice(telemetry: Telemetry, receiver: 
 
 
 def test_scores_of_metrics_share_the_histogram_of_the_outcome(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    telemetry.record_score(conversation(), conversation_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), conversation_score())])
     emitted(telemetry, receiver, [result(metric(), value=0.5)])
     series = {labels["gen_ai.evaluation.name"] for labels, _ in receiver.received.points("agentic.evaluation.score")}
     assert {"agentic.conversation", "agentic.answer", "agentic.layers.plan_quality"} <= series

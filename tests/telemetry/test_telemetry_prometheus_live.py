@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from otel_agentic.config import Objective
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.alerts import rules_text
+from otel_agentic.telemetry.events import ConversationResult
 from otel_agentic.telemetry.names import series_names
 from otel_agentic.windows.model import GroupKey
 from tests.live.running_collector import eventually
@@ -140,7 +141,7 @@ def test_hostile_names_break_no_scrape(tmp_path: Path, make_telemetry: MakeTelem
     telemetry = make_telemetry()
     telemetry.set_windows([window_point(key=GroupKey(agent=name)) for name in HOSTILE])
     for name in HOSTILE:
-        telemetry.record_score(conversation(agent_name=name), failing_score(), restated=False)
+        telemetry.record_scores([ConversationResult(conversation(agent_name=name), failing_score())])
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.telemetry = telemetry  # type: ignore[attr-defined]  # what the handler serves
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

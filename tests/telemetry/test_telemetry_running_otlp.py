@@ -7,6 +7,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_C
 
 from otel_agentic.spans.model import Receipt
 from otel_agentic.telemetry import names
+from otel_agentic.telemetry.events import ConversationResult
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     TRACE_ID,
@@ -37,10 +38,10 @@ def _exemplars(receiver: HttpReceiver, metric: str) -> set[tuple[str, str]]:
 
 
 def test_conversations_are_counted_by_outcome_reason_and_revision(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    telemetry.record_score(conversation(), conversation_score(), restated=False)
-    telemetry.record_score(conversation(), failing_score(), restated=True)
+    telemetry.record_scores([ConversationResult(conversation(), conversation_score())])
+    telemetry.record_scores([ConversationResult(conversation(), failing_score(), restated=True)])
     unmatched = conversation_score(outcome="not_evaluated", reason="unmatched", turns=(), tools=())
-    telemetry.record_score(conversation(), unmatched, restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), unmatched)])
     assert telemetry.force_flush(5.0)
     counted = receiver.received.values(
         "agentic.evaluation.conversations", "agentic.outcome", "agentic.reason", "agentic.revision"
@@ -57,7 +58,7 @@ def test_conversations_are_counted_by_outcome_reason_and_revision(telemetry: Tel
 
 def test_counters_are_cumulative_and_monotonic(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     for expected in (1, 2):
-        telemetry.record_score(conversation(), conversation_score(), restated=False)
+        telemetry.record_scores([ConversationResult(conversation(), conversation_score())])
         assert telemetry.force_flush(5.0)
         assert set(receiver.received.values("agentic.evaluation.turns", "agentic.outcome").values()) == {expected}
     metric = receiver.received.by_name()["agentic.evaluation.turns"].sum
@@ -65,14 +66,14 @@ def test_counters_are_cumulative_and_monotonic(telemetry: Telemetry, receiver: H
 
 
 def test_a_restatement_counts_the_conversation_and_nothing_twice(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    telemetry.record_score(conversation(), failing_score(), restated=True)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score(), restated=True)])
     assert telemetry.force_flush(5.0)
     counted = {name for name in receiver.received.by_name() if name.startswith("agentic.evaluation.")}
     assert counted == {"agentic.evaluation.conversations"}
 
 
 def test_scores_fall_into_buckets_of_a_tenth(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     assert telemetry.force_flush(5.0)
     metric = receiver.received.by_name()["agentic.evaluation.score"]
     assert metric.unit == "1"
@@ -94,7 +95,7 @@ def test_what_was_not_evaluated_has_no_score(telemetry: Telemetry, receiver: Htt
         outcome="not_evaluated", reason="judge_error", answer_score=None, answer_outcome="not_evaluated"
     )
     score = conversation_score(outcome="not_evaluated", reason="judge_error", turns=(failed_judge,), tools=())
-    telemetry.record_score(conversation(), score, restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), score)])
     assert telemetry.force_flush(5.0)
     assert "agentic.evaluation.score" not in receiver.received.by_name()
     assert receiver.received.values("agentic.evaluation.turns", "agentic.outcome") == {("not_evaluated",): 1}
@@ -109,7 +110,7 @@ def test_tool_calls_are_counted_once_by_their_gravest_fault(telemetry: Telemetry
         tool_fault(kind="spurious", tool_name="pay", actual_position=2, expected_index=None),
     )
     score = conversation_score(tools=(tool_score(outcome="fail", faults=faults),))
-    telemetry.record_score(conversation(turns=(turn(calls=calls),)), score, restated=False)
+    telemetry.record_scores([ConversationResult(conversation(turns=(turn(calls=calls),)), score)])
     assert telemetry.force_flush(5.0)
     counted = receiver.received.values("agentic.evaluation.tool_calls", "gen_ai.tool.name", "agentic.tool.fault")
     assert counted == {
@@ -124,7 +125,7 @@ def test_tool_calls_are_counted_once_by_their_gravest_fault(telemetry: Telemetry
 def test_calls_that_were_not_judged_are_not_counted(
     telemetry: Telemetry, receiver: HttpReceiver, tools: tuple[ToolScore, ...]
 ) -> None:
-    telemetry.record_score(conversation(), conversation_score(tools=tools), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), conversation_score(tools=tools))])
     assert telemetry.force_flush(5.0)
     assert receiver.received.points("agentic.evaluation.tool_calls") == []
 
@@ -133,14 +134,14 @@ def test_tool_names_beyond_the_cap_become_other(make_telemetry: MakeTelemetry, r
     telemetry = make_telemetry(receiver.endpoint, max_tool_names=2)
     calls = tuple(tool_call(name=f"tool-{index}", position=index) for index in range(5))
     for _ in range(2):
-        telemetry.record_score(conversation(turns=(turn(calls=calls),)), conversation_score(), restated=False)
+        telemetry.record_scores([ConversationResult(conversation(turns=(turn(calls=calls),)), conversation_score())])
     assert telemetry.force_flush(5.0)
     counted = receiver.received.values("agentic.evaluation.tool_calls", "gen_ai.tool.name")
     assert counted == {("tool-0",): 2, ("tool-1",): 2, ("other",): 6}
 
 
 def test_exemplars_lead_to_the_judged_spans(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     assert telemetry.force_flush(5.0)
     of_turn, of_call = (TRACE_ID, TURN_SPAN_ID), (TRACE_ID, CALL_SPAN_ID)
     assert _exemplars(receiver, "agentic.evaluation.conversations") == {of_turn}
@@ -152,9 +153,9 @@ def test_exemplars_lead_to_the_judged_spans(telemetry: Telemetry, receiver: Http
 def test_a_conversation_without_a_usable_span_is_counted_without_an_exemplar(
     telemetry: Telemetry, receiver: HttpReceiver
 ) -> None:
-    telemetry.record_score(conversation(turns=()), conversation_score(turns=(), tools=()), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(turns=()), conversation_score(turns=(), tools=()))])
     broken = conversation(turns=(turn(trace_id="nonsense"),))
-    telemetry.record_score(broken, conversation_score(), restated=False)
+    telemetry.record_scores([ConversationResult(broken, conversation_score())])
     assert telemetry.force_flush(5.0)
     assert set(receiver.received.values("agentic.evaluation.conversations", "agentic.outcome").values()) == {2}
     assert _exemplars(receiver, "agentic.evaluation.conversations") == set()
@@ -176,8 +177,8 @@ def test_received_spans_are_counted_by_result_and_reason(telemetry: Telemetry, r
 
 def test_late_spans_delays_and_open_conversations_arrive(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     telemetry.record_late(3)
-    telemetry.record_delay("scored", 42.0)
-    telemetry.record_delay("scored", -1.0)  # clocks differ: never a negative delay
+    telemetry.record_delays("scored", [42.0])
+    telemetry.record_delays("scored", [-1.0])  # clocks differ: never a negative delay
     for open_conversations in (7, 4):
         telemetry.set_open(open_conversations)
         assert telemetry.force_flush(5.0)
@@ -189,8 +190,8 @@ def test_late_spans_delays_and_open_conversations_arrive(telemetry: Telemetry, r
 
 
 def test_every_running_metric_arrives_with_its_unit(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    telemetry.record_score(conversation(), failing_score(), restated=False)
-    telemetry.record_delay("closed", 1.0)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
+    telemetry.record_delays("closed", [1.0])
     assert telemetry.force_flush(5.0)
     arrived = {name: metric.unit for name, metric in receiver.received.by_name().items()}
     assert arrived == {instrument.name: instrument.unit for instrument in names.RUNNING_INSTRUMENTS}
@@ -198,7 +199,7 @@ def test_every_running_metric_arrives_with_its_unit(telemetry: Telemetry, receiv
 
 def test_a_backfill_never_counts_into_live_series(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
     telemetry = make_telemetry(receiver.endpoint, trigger="backfill")
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     assert telemetry.force_flush(5.0)
     assert [name for name in receiver.received.by_name() if name.startswith("agentic.evaluation.")] == []
     assert receiver.received.events() != []

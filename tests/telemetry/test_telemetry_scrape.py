@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from otel_agentic.spans.model import Receipt
+from otel_agentic.telemetry.events import ConversationResult
 from tests.telemetry.builders import agents, conversation, empty_window_point, failing_score, window_point
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ def _samples(telemetry: Telemetry, name: str) -> list[tuple[Mapping[str, str], f
 def busy(make_telemetry: MakeTelemetry) -> Telemetry:
     telemetry = make_telemetry()
     telemetry.set_windows([window_point("1h"), window_point("24h")])
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     telemetry.record_receipt(Receipt(accepted=3, duplicate=1, rejected=1, reasons={"bad_id": 1}))
     telemetry.record_late(1)
-    telemetry.record_delay("scored", 12.0)
+    telemetry.record_delays("scored", [12.0])
     telemetry.set_open(2)
     return telemetry
 

@@ -7,6 +7,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.telemetry.delivery import loggable, signal_endpoint
+from otel_agentic.telemetry.events import ConversationResult
 from tests.snapshots import raises
 from tests.telemetry.builders import CALL_SPAN_ID, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
@@ -57,7 +58,7 @@ def test_http_exports_go_to_both_paths_compressed_and_with_secret_headers(
     make_telemetry: MakeTelemetry, receiver: HttpReceiver
 ) -> None:
     telemetry = make_telemetry(receiver.endpoint, headers={"Authorization": "Bearer token-1", "X-Scope": "a"})
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     assert telemetry.force_flush(5.0)
     assert set(receiver.received.paths) == {"/v1/metrics", "/v1/logs"}
     headers = receiver.received.headers
@@ -75,7 +76,7 @@ def test_grpc_carries_metrics_events_and_headers(make_telemetry: MakeTelemetry) 
     with grpc_receiver() as server:
         telemetry = make_telemetry(server.endpoint, protocol="grpc", headers={"Authorization": "Bearer token-1"})
         telemetry.set_windows([window_point()])
-        telemetry.record_score(conversation(), failing_score(), restated=False)
+        telemetry.record_scores([ConversationResult(conversation(), failing_score())])
         assert telemetry.force_flush(5.0)
         assert server.received.values("agentic.success.ratio", "agentic.window") == {("1h",): 0.9}
         assert len(server.received.points("agentic.evaluation.conversations")) == 1
@@ -104,7 +105,7 @@ def test_gauges_repeat_at_least_once_a_minute(
 def test_shutting_down_sends_what_waits(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
     telemetry = make_telemetry(receiver.endpoint)
     telemetry.set_windows([window_point()])
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     telemetry.shutdown(5.0)
     telemetry.shutdown(5.0)
     assert receiver.received.values("agentic.success.ratio", "agentic.window") == {("1h",): 0.9}

@@ -9,6 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
+from otel_agentic.telemetry.events import ConversationResult
 from tests.snapshots import raises
 from tests.telemetry.builders import conversation, failing_score, window_point
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
@@ -31,7 +32,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 def arrives(telemetry: Telemetry) -> bool:
     telemetry.set_windows([window_point()])
-    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_scores([ConversationResult(conversation(), failing_score())])
     return telemetry.force_flush(5.0)
 
 

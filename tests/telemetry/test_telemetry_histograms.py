@@ -1,0 +1,91 @@
+"""Histograms that accept many values in one call, with the points that those of the SDK would have."""
+
+from __future__ import annotations
+
+from opentelemetry.sdk.metrics import MeterProvider, TraceBasedExemplarFilter
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, MetricsData
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from otel_agentic.telemetry import names
+from otel_agentic.telemetry.batches import NO_SPAN, Batch, Histograms, SpanIds
+from otel_agentic.telemetry.gauges import create
+
+SPANS = tuple(SpanIds(f"{number:032x}", f"{number:016x}") for number in range(1, 8))
+VALUES = (0.0, 0.05, 0.1, 0.35, 0.35, 1.0, 2.5)
+AGENT = (("gen_ai.agent.name", "travel"),)
+
+
+def histograms() -> Histograms:
+    return Histograms(Resource({}), InstrumentationScope(names.SCOPE))
+
+
+def points(collected: MetricsData | None) -> list[HistogramDataPoint]:
+    assert collected is not None
+    (resource,) = collected.resource_metrics
+    (scope,) = resource.scope_metrics
+    (metric,) = scope.metrics
+    return [point for point in metric.data.data_points if isinstance(point, HistogramDataPoint)]
+
+
+def shape(point: HistogramDataPoint) -> tuple[object, ...]:
+    exemplars = sorted((exemplar.value, exemplar.trace_id, exemplar.span_id) for exemplar in point.exemplars)
+    return (
+        *(dict(point.attributes or {}), point.count, point.sum, point.min, point.max),
+        *(tuple(point.bucket_counts), tuple(point.explicit_bounds), exemplars),
+    )
+
+
+def test_points_are_those_of_a_histogram_of_the_sdk() -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader], exemplar_filter=TraceBasedExemplarFilter(), shutdown_on_exit=False)
+    of_sdk = create(provider.get_meter(names.SCOPE), names.SCORE)
+    for value, span in zip(VALUES, SPANS, strict=True):
+        of_sdk.record(value, dict(AGENT), context=span.context)
+    ours = histograms()
+    ours.record(names.SCORE, AGENT, list(zip(VALUES, SPANS, strict=True)))
+    assert list(map(shape, points(reader.get_metrics_data()))) == list(map(shape, points(ours.reader()())))
+    provider.shutdown()
+
+
+def test_points_are_cumulative_and_start_with_their_first_value() -> None:
+    ours = histograms()
+    read = ours.reader()
+    assert not read().resource_metrics
+    ours.record(names.SCORE, AGENT, [(0.5, NO_SPAN)])
+    (first,) = points(read())
+    ours.record(names.SCORE, AGENT, [(0.7, NO_SPAN)])
+    (second,) = points(read())
+    assert (first.count, second.count) == (1, 2)
+    assert first.start_time_unix_nano == second.start_time_unix_nano <= first.time_unix_nano
+
+
+def test_each_reader_gets_an_exemplar_once() -> None:
+    ours = histograms()
+    one, other = ours.reader(), ours.reader()
+    ours.record(names.SCORE, AGENT, [(0.5, SPANS[0])])
+
+    def exemplars_of(collected: MetricsData) -> list[int | None]:
+        return [exemplar.trace_id for point in points(collected) for exemplar in point.exemplars]
+
+    assert [exemplars_of(one()), exemplars_of(one()), exemplars_of(other())] == [[1], [], [1]]
+    ours.record(names.SCORE, AGENT, [(0.5, SPANS[1]), (0.5, NO_SPAN)])
+    assert exemplars_of(one()) == [2]
+    ours.record(names.SCORE, AGENT, [(0.5, NO_SPAN), (0.5, SPANS[2])])
+    assert exemplars_of(one()) == [3]
+
+
+def test_series_beyond_the_limit_share_one() -> None:
+    ours = histograms()
+    for number in range(2_500):
+        ours.record(names.SCORE, (("gen_ai.agent.name", f"agent {number}"),), [(0.5, NO_SPAN)])
+    collected = points(ours.reader()())
+    assert (2_000, 2_500) == (len(collected), sum(point.count for point in collected))
+    assert [501] == [point.count for point in collected if point.attributes == {"otel.metric.overflow": True}]
+
+
+def test_a_batch_without_values_begins_no_series() -> None:
+    ours = histograms()
+    ours.record(names.SCORE, AGENT, [])
+    Batch().record(ours)
+    assert not ours.reader()().resource_metrics
