@@ -111,20 +111,26 @@ _DELETE: Final = tuple(
     "AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
     for table in ("conversations", "turns", "tool_calls")
 )
+#: By row id, as for spans: narrow columns are searched first, so that wide ones are read only for matching rows.
 _LOAD_CONVERSATIONS: Final = """
 SELECT c.definitions_hash, {columns}
 FROM conversations c
-SEMI JOIN requested USING (environment, conversation_id)
-WHERE NOT c.superseded
+WHERE c.rowid IN (
+    SELECT n.rowid FROM conversations n SEMI JOIN requested USING (environment, conversation_id) WHERE NOT n.superseded
+)
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
 #: Loads turns, or calls.
 _LOAD_PARTS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, {columns}
 FROM {table} t
-JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN requested USING (environment, conversation_id)
-WHERE NOT c.superseded
+WHERE t.rowid IN (
+    SELECT p.rowid
+    FROM {table} p
+    JOIN conversations c USING (environment, conversation_id, revision)
+    SEMI JOIN requested USING (environment, conversation_id)
+    WHERE NOT c.superseded
+)
 ORDER BY {order}
 """
 _NAMED: Final = """

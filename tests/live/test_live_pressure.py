@@ -68,7 +68,7 @@ def test_background_work_has_all_the_time_without_senders() -> None:
 
 def test_late_acknowledgements_cut_the_share_in_half_each_time_they_are_looked_at() -> None:
     clock = Clock()
-    assert 0.125 == wait_of(Pressure(clock), clock, 0.2, 3)
+    assert 0.125 == wait_of(Pressure(clock), clock, 0.3, 3)
 
 
 def test_the_share_never_falls_to_nothing() -> None:
@@ -79,7 +79,7 @@ def test_the_share_never_falls_to_nothing() -> None:
 def test_quick_acknowledgements_give_the_share_back_step_by_step() -> None:
     clock = Clock()
     pressure = Pressure(clock)
-    wait_of(pressure, clock, 0.2, 3)
+    wait_of(pressure, clock, 0.3, 3)
     assert pytest.approx(0.225) == wait_of(pressure, clock, 0.001, 2)
     assert 1.0 == wait_of(pressure, clock, 0.001, 40)
 
@@ -116,8 +116,8 @@ def test_a_sender_who_has_only_just_come_is_not_late() -> None:
 def test_rest_keeps_work_to_the_least_share_while_senders_wait_for_long() -> None:
     clock = Clock()
     pressure = Pressure(clock)
-    wait_of(pressure, clock, 0.2, 2)
-    assert pytest.approx(9.8) == rested_s(pressure, clock, 0.2, senders_wait_s=0.2)
+    wait_of(pressure, clock, 0.3, 2)
+    assert pytest.approx(9.8) == rested_s(pressure, clock, 0.2, senders_wait_s=0.3)
 
 
 def test_rest_ends_when_senders_fall_silent() -> None:
