@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -157,10 +157,11 @@ def evaluate(context: Context, *, request: EvaluateArguments) -> dict[str, Any]:
 
     calls = 0
 
-    def measured(some: Sequence[Measured]) -> None:
+    def measured(some: Iterable[Measured]) -> None:
         nonlocal calls
-        calls += sum(asks(measurement.evaluator) for measurement in some)
-        if calls:  # what computes is done at once
+        if metric_selection.judge_evaluators:  # what computes is done at once
+            calls += sum(asks(measurement.evaluator) for measurement in some)
+        if calls:
             total = len(metric_selection.judge_evaluators) * (len(selected.keys) + len(selected.lacking))
             context.progress("asking for metrics", calls, total)
 

@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +29,7 @@ from otel_agentic.truth.load import Redacts, redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     from otel_agentic.config import MatchingSettings, SamplingSettings, ScoringSettings
+    from otel_agentic.conversations.model import Conversation
     from otel_agentic.judges import Judge
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
@@ -58,21 +58,28 @@ class TruthFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """The active cases and labels, and the evaluation that they define together with a judge and settings.
+class Annotations:
+    """The active cases and labels, which conversations are matched with.
 
-    `deciding` are the evaluators of criteria. `verdicts` are those that people gave to single conversations, `mappings` the
-    cases that they chose for them. Neither is part of the evaluation's identity: a new one changes only the score of its
-    conversation.
+    `verdicts` are those that people gave to single conversations, `mappings` the cases that they chose for them.
     """
 
     index: CaseIndex
     labels: Mapping[str, Label]
-    judge: Judge
-    evaluation: Evaluation
-    deciding: Chosen = Chosen()  # noqa: RUF009 — frozen
     verdicts: Mapping[Key, ResolvedVerdict] = field(default_factory=dict)
     mappings: Mapping[Key, str] = field(default_factory=dict)
+
+    def are(self, other: Annotations) -> bool:
+        """Return whether these are the same objects, and not only equal ones."""
+        return all(getattr(self, item.name) is getattr(other, item.name) for item in fields(Annotations))
+
+    def matched(self, conversations: Iterable[Conversation]) -> list[MatchedConversation]:
+        """Return conversations with their cases and labels."""
+        labelled = ((conversation, self.label_of(conversation.key)) for conversation in conversations)
+        return [
+            MatchedConversation(conversation=conversation, match=self.index.match(conversation, label), label=label)
+            for conversation, label in labelled
+        ]
 
     def label_of(self, key: Key) -> Label | None:
         """Return the label of a conversation with the verdict and the case that take precedence, or None."""
@@ -83,6 +90,24 @@ class Truth:
             return label
         label = label or Label(conversation_id=key[1], case_id=None, verdict=None, line=0)
         return replace(label, case_id=case_id, case_method="person")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth(Annotations):
+    """The active cases and labels, and the evaluation that they define together with a judge and settings.
+
+    `deciding` are the evaluators of criteria. Verdicts and mappings are no part of the evaluation's identity: a new one
+    changes only the score of its conversation.
+    """
+
+    judge: Judge
+    evaluation: Evaluation
+    deciding: Chosen = Chosen()  # noqa: RUF009 — frozen
+
+    @property
+    def annotations(self) -> Annotations:
+        """What conversations are matched with, without the evaluation."""
+        return Annotations(index=self.index, labels=self.labels, verdicts=self.verdicts, mappings=self.mappings)
 
     def named(self, name: str) -> Truth:
         """Return the same truth for a named evaluation, whose scores are stored alongside those of other evaluations.
@@ -343,6 +368,13 @@ class _MetricCounts:
     labels: Counter[str] = field(default_factory=Counter)
     not_evaluated: Counter[str] = field(default_factory=Counter)
 
+    def merge(self, other: _MetricCounts) -> None:
+        self.n += other.n
+        self.values += other.values
+        self.total += other.total
+        self.labels.update(other.labels)
+        self.not_evaluated.update(other.not_evaluated)
+
     @property
     def mean(self) -> float | None:
         return self.total / self.values if self.values else None
@@ -353,13 +385,11 @@ class MetricTally:
     """Accumulates metric scores, batch by batch.
 
     Attributes:
-        conversations: number of conversations that evaluators were run on.
         rows: number of scores.
         caught_up: number of already scored conversations that evaluators were run on.
         faults: messages of failed evaluators, with how often each occurred.
     """
 
-    conversations: int = 0
     rows: int = 0
     caught_up: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -369,10 +399,7 @@ class MetricTally:
     def add(self, measured: Sequence[Measured]) -> None:
         """Count a batch."""
         for item in measured:
-            key = (item.conversation.environment, str(item.conversation.conversation_id))
-            if key not in self._counted:
-                self._counted.add(key)
-                self.conversations += 1
+            self._counted.add(item.conversation.key)
             self.rows += len(item.scores)
             if item.faults:
                 self.faults.update(item.faults)
@@ -390,10 +417,22 @@ class MetricTally:
                 if score.label is not None:
                     counts.labels[score.label] += 1
 
+    def merge(self, other: MetricTally) -> None:
+        """Add the counts of other batches."""
+        self.rows += other.rows
+        self.caught_up += other.caught_up
+        self.faults.update(other.faults)
+        self._counted |= other._counted
+        for name, counts in other._metrics.items():
+            self._metrics.setdefault(name, _MetricCounts(counts.evaluator)).merge(counts)
+
     def to_json(self, metrics: Collection[str]) -> dict[str, Any]:
-        """Return the counts as JSON, restricted to the requested metrics and sorted by name."""
+        """Return the counts as JSON, restricted to the requested metrics and sorted by name.
+
+        `conversations` is the number of conversations that evaluators were run on.
+        """
         return {
-            "conversations": self.conversations,
+            "conversations": len(self._counted),
             "rows": self.rows,
             "caught_up": self.caught_up,
             "faults": dict(self.faults.most_common()),
@@ -504,6 +543,12 @@ class CriterionTally:
     alone: int = 0
     uncovered: int = 0
 
+    def merge(self, other: CriterionTally) -> None:
+        """Add the counts of other conversations."""
+        self.outcomes.update(other.outcomes)
+        self.alone += other.alone
+        self.uncovered += other.uncovered
+
 
 @dataclass(slots=True, kw_only=True)
 class EvaluationSummary:
@@ -551,23 +596,15 @@ class EvaluationSummary:
         """Conversations evaluated: those that passed or failed."""
         return self.outcomes["pass"] + self.outcomes["fail"]
 
-    def add(self, part: Sequence[Scored], before: AbstractSet[Key], *, unchanged: int) -> None:
-        """Count a stored batch.
-
-        Args:
-            part: the stored scores.
-            before: conversations that had a score before.
-            unchanged: number of further conversations that were scored with the same result as before.
-        """
-        self.unchanged += unchanged
-        for item in part:
+    def add(self, scored: Iterable[Scored]) -> None:
+        """Count the scores of conversations, apart from those of evaluators."""
+        for item in scored:
             score = item.score
             self.outcomes[score.outcome] += 1
             if score.reason is not None:
                 self.reasons[score.reason] += 1
             if item.match.warning is not None:
                 self.warnings.add(item.match.warning)
-            self.restated += (score.environment, score.conversation_id) in before
             self.partial_fails += score.partial and score.outcome == "fail"
             self.known_failures += score.outcome == "not_evaluated" and score.known_failure is not None
             self._count_criteria(score)
@@ -586,9 +623,17 @@ class EvaluationSummary:
         self.answers.update(criterion.outcome for criterion in score.annotated if criterion.name == "answer")
 
     def merge(self, other: EvaluationSummary) -> None:
-        """Add the conversations and judge calls of another run of the same evaluation."""
-        self.outcomes.update(other.outcomes)
-        self.reasons.update(other.reasons)
+        """Add the conversations and judge calls of another batch, or run, of the same evaluation."""
+        for name in ("restated", "unchanged", "partial_fails", "known_failures", "compared", "disagreements"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for counts, more in (
+            (self.outcomes, other.outcomes),
+            (self.reasons, other.reasons),
+            (self.answers, other.answers),
+        ):
+            counts.update(more)
         self.warnings |= other.warnings
-        self.unchanged += other.unchanged
+        for criterion, tally in other.criteria.items():
+            self.criteria.setdefault(criterion, CriterionTally()).merge(tally)
         self.tally.add(other.tally)
+        self.metrics.merge(other.metrics)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
 from otel_agentic.evaluators.score_ids import core_score_ids, target_of
@@ -28,7 +27,9 @@ from otel_agentic.store.table import (
     NewRows,
     Raw,
     Scored,
+    Table,
     fields_of,
+    parse_json,
 )
 
 if TYPE_CHECKING:
@@ -53,14 +54,24 @@ CONVERSATION_DETAILS: Final = (
 )  # fmt: skip
 
 
-def match_rows(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> NewRows:
+#: The types of columns, by table.
+Types: TypeAlias = Mapping[str, Mapping[str, str]]
+_TABLES: Final = ("scores", "matches", "tool_faults", "tool_counts", "call_pairs")
+
+
+def score_types(con: DuckDBPyConnection) -> Types:
+    """Return the types of the columns of all tables of scores."""
+    return {table: Table(con, table).types for table in _TABLES}
+
+
+def match_rows(types: Types, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> NewRows:
     """Return the rows of `matches`: the case of each conversation."""
     matches = [item.match for item in scored]
     suggestions = [match.suggestion for match in matches]
     case: Callable[[Match, str], Any] = lambda match, name: getattr(match.case, name) if match.case else None  # noqa: E731
-    return NewRows(
-        con,
+    return NewRows.of(
         "matches",
+        types["matches"],
         {
             **identity,
             **fields_of(matches, "method", "confidence", "reason", "warning"),
@@ -101,14 +112,14 @@ def identity_of(
 _Scores = list[tuple["Conversation", "ConversationScore", "ToolScore"]]
 
 
-def fault_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> NewRows:
+def fault_rows(types: Types, evaluation_id: str, scores: _Scores) -> NewRows:
     """Return the rows of `tool_faults`."""
     rows = [(conversation, score, tools, fault) for conversation, score, tools in scores for fault in tools.faults]
     faults = [fault for *_, fault in rows]
     impacts = [impact for _, _, tools in scores for impact in impacts_of(tools)]
-    return NewRows(
-        con,
+    return NewRows.of(
         "tool_faults",
+        types["tool_faults"],
         {
             **identity_of([evaluation_id] * len(rows), [score for _, score, _, _ in rows]),
             **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index", "actual_position"),
@@ -156,12 +167,12 @@ def _trace_of(conversation: Conversation, fault: ToolFault) -> str | None:
     return next((call.trace_id for call in calls if call.span_id == fault.span_id), None)
 
 
-def count_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> NewRows:
+def count_rows(types: Types, evaluation_id: str, scores: _Scores) -> NewRows:
     """Return the rows of `tool_counts`."""
     rows = [(score, tools.turn_index, count) for _, score, tools in scores for count in tool_counts(tools)]
-    return NewRows(
-        con,
+    return NewRows.of(
         "tool_counts",
+        types["tool_counts"],
         {
             **identity_of([evaluation_id] * len(rows), [score for score, _, _ in rows]),
             "turn_index": [turn_index for _, turn_index, _ in rows],
@@ -172,7 +183,7 @@ def count_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> 
     )
 
 
-def pair_rows(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> NewRows:
+def pair_rows(types: Types, evaluation_id: str, scored: Sequence[Scored]) -> NewRows:
     """Return the rows of `call_pairs`."""
     rows = [
         (evaluation_id, item.score.environment, item.score.conversation_id, item.score.revision, alternative, *pair)
@@ -182,12 +193,19 @@ def pair_rows(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scor
         for pair in call_pairs(tools)
     ]
     names = ("evaluation_id", "environment", "conversation_id", "revision", "alternative", *CallPair._fields)
-    return NewRows(con, "call_pairs", dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+    return NewRows.of("call_pairs", types["call_pairs"], columns)
 
 
 #: The columns of `scores` with equal values in all scores of one evaluator and conversation.
 _IDENTITY: Final = (
     "evaluation_id", "evaluation", "evaluator", "evaluator_version", "environment", "conversation_id", "revision",
+)  # fmt: skip
+
+
+#: The columns of core scores that no other score has.
+_CORE_COLUMNS: Final = (
+    "fail_reason", *CONVERSATION_COLUMNS, "sample_ratio", "metrics_at", "case_turn_index", *DIMENSIONS,
 )  # fmt: skip
 
 
@@ -201,13 +219,15 @@ class _Rows:
     scores: list[MetricScore] = field(default_factory=list)
     columns: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def converted(self, con: DuckDBPyConnection, now_ns: int) -> NewRows:
-        """Return the rows, of which there is at least one, as arrays."""
+    def converted(self, types: Types, now_ns: int) -> NewRows:
+        """Return the rows as arrays."""
         size, scores = len(self.scores), self.scores
-        names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, self.columns))))
-        return NewRows(
-            con,
+        if not size:
+            return NewRows.of("scores", types["scores"], {})
+        names = _CORE_COLUMNS if self.columns else ()
+        return NewRows.of(
             "scores",
+            types["scores"],
             {
                 **dict(zip(_IDENTITY, zip(*self.identities, strict=True), strict=True)),
                 "score_id": self.ids,
@@ -223,47 +243,66 @@ class _Rows:
         )
 
 
-def score_rows(
-    con: DuckDBPyConnection,
-    measured: Iterable[Measured],
-    now_ns: int,
-    core: Iterable[Scored] = (),
-    *,
-    evaluation_id: str = "",
-    evaluation: str = DEFAULT,
-) -> list[NewRows]:
-    """Return the core scores of conversations, which have more columns, and the scores of evaluators.
-
-    Args:
-        con: a connection.
-        measured: the scores of evaluators.
-        now_ns: the current time.
-        core: the conversations whose core scores are included.
-        evaluation_id: the evaluation of the core scores.
-        evaluation: its name.
-    """
+def core_rows(
+    types: Types, scored: Iterable[Scored], now_ns: int, *, evaluation_id: str, evaluation: str = DEFAULT
+) -> NewRows:
+    """Return the core scores of conversations under an evaluation, which have more columns than other scores."""
     rows = _Rows()
-    for scored in core:
-        score = scored.score
+    for item in scored:
+        score = item.score
         identity = (
             evaluation_id, evaluation, CORE, evaluation_id, score.environment, score.conversation_id, score.revision,
         )  # fmt: skip
-        items = list(_core_scores(scored, now_ns))
+        items = list(_core_scores(item, now_ns))
         ids = core_score_ids(score, evaluation_id, [(metric_score.name, *key) for _, key, metric_score, _ in items])
         rows.identities.extend([identity] * len(items))
         rows.ids.extend(ids)
         rows.targets.extend([target for target, *_ in items])
         rows.scores.extend([metric_score for _, _, metric_score, _ in items])
         rows.columns.extend([columns for *_, columns in items])
-    plain = _Rows()
+    return rows.converted(types, now_ns)
+
+
+def metric_rows(types: Types, measured: Iterable[Measured], now_ns: int) -> NewRows:
+    """Return the scores of evaluators."""
+    rows = _Rows()
     for item in measured:
-        plain.identities.extend([_identity_of(item)] * len(item.scores))
-        plain.ids.extend(item.score_ids)
-        plain.targets.extend(map(target_of, item.scores))
-        plain.scores.extend(
+        rows.identities.extend([_identity_of(item)] * len(item.scores))
+        rows.ids.extend(item.score_ids)
+        rows.targets.extend(map(target_of, item.scores))
+        rows.scores.extend(
             [score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores]
         )
-    return [part.converted(con, now_ns) for part in (rows, plain) if part.scores]
+    return rows.converted(types, now_ns)
+
+
+#: The columns of `scores` that are fields of a score, in the order of its fields.
+_FIELDS: Final = (
+    "name", "value", "label", "explanation", "reason", "turn_index", "position", "tool_name", "parameter", "details",
+)  # fmt: skip
+
+
+def read_metric_rows(rows: NewRows) -> tuple[list[MetricScore], list[str]]:
+    """Return the scores of `metric_rows` and their ids."""
+    *columns, ids = rows.columns(*_FIELDS, "score_id")
+    scores = [
+        MetricScore(
+            name=name,
+            value=value,
+            label=label,
+            explanation=explanation or "",
+            reason=reason,
+            turn_index=turn_index,
+            position=position,
+            tool_name=tool_name,
+            parameter=parameter,
+            details=parse_json(details) or {},
+        )
+        for name, value, label, explanation, reason, turn_index, position, tool_name, parameter, details in zip(
+            *columns, strict=True
+        )
+    ]
+    return scores, ids
 
 
 def _identity_of(item: Measured) -> tuple[Any, ...]:
