@@ -53,9 +53,12 @@ def score_ids_of(
     Scores of the same metric and location are distinguished by their order.
     """
     prefix = _encoded(evaluation_id, environment, conversation_id, revision)
+    keys = list(map(_KEY, scores))
+    if len(set(keys)) == len(keys):
+        return _digests(prefix, [_part(*key, 0) for key in keys])
     counts: dict[tuple[Any, ...], int] = {}
     parts = []
-    for key in map(_KEY, scores):
+    for key in keys:
         count = counts.get(key, 0)
         counts[key] = count + 1
         parts.append(_part(*key, count))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
 from otel_agentic.evaluators.score_ids import core_score_ids, target_of
@@ -203,77 +203,70 @@ _IDENTITY: Final = (
 )  # fmt: skip
 
 
+#: The columns of `scores` that follow from a score, in the order of `_row` and `_metric_columns`.
+_SCORE: Final = (
+    "target", "name", "value", "label", "reason", "explanation", "turn_index", "position", "tool_name", "parameter", "details",
+)  # fmt: skip
 #: The columns of core scores that no other score has.
-_CORE_COLUMNS: Final = (
+_FURTHER: Final = (
     "fail_reason", *CONVERSATION_COLUMNS, "sample_ratio", "metrics_at", "case_turn_index", *DIMENSIONS,
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of `scores`; `columns` are the values of columns that only some core scores have, empty without core scores."""
-
-    identities: list[tuple[Any, ...]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
-    scores: list[MetricScore] = field(default_factory=list)
-    columns: list[Mapping[str, Any]] = field(default_factory=list)
-
-    def converted(self, types: Types, now_ns: int) -> NewRows:
-        """Return the rows as arrays."""
-        size, scores = len(self.scores), self.scores
-        if not size:
-            return NewRows.of("scores", types["scores"], {})
-        names = _CORE_COLUMNS if self.columns else ()
-        return NewRows.of(
-            "scores",
-            types["scores"],
-            {
-                **dict(zip(_IDENTITY, zip(*self.identities, strict=True), strict=True)),
-                "score_id": self.ids,
-                "target": self.targets,
-                **fields_of(scores, "turn_index", "position", "name", "label", "reason", "tool_name", "parameter"),
-                "value": [None if score.value is None else float(score.value) for score in scores],
-                "explanation": [score.explanation or None for score in scores],
-                "details": [score.details or None for score in scores],
-                "superseded": [False] * size,
-                "scored_at": [now_ns] * size,
-                **{name: [columns.get(name) for columns in self.columns] for name in names},
-            },
-        )
-
-
 def core_rows(
-    types: Types, scored: Iterable[Scored], now_ns: int, *, evaluation_id: str, evaluation: str = DEFAULT
+    types: Types, scored: Sequence[Scored], now_ns: int, *, evaluation_id: str, evaluation: str = DEFAULT
 ) -> NewRows:
     """Return the core scores of conversations under an evaluation, which have more columns than other scores."""
-    rows = _Rows()
+    rows: list[tuple[Any, ...]] = []
+    identities: list[tuple[Any, ...]] = []
+    ids: list[str] = []
     for item in scored:
-        score = item.score
+        score, own = item.score, list(_core_scores(item, now_ns))
+        rows += [row for _, row in own]
+        ids += core_score_ids(score, evaluation_id, [(row[1], *key) for key, row in own])
         identity = (
             evaluation_id, evaluation, CORE, evaluation_id, score.environment, score.conversation_id, score.revision,
         )  # fmt: skip
-        items = list(_core_scores(item, now_ns))
-        ids = core_score_ids(score, evaluation_id, [(metric_score.name, *key) for _, key, metric_score, _ in items])
-        rows.identities.extend([identity] * len(items))
-        rows.ids.extend(ids)
-        rows.targets.extend([target for target, *_ in items])
-        rows.scores.extend([metric_score for _, _, metric_score, _ in items])
-        rows.columns.extend([columns for *_, columns in items])
-    return rows.converted(types, now_ns)
+        identities += [identity] * len(own)
+    return _rows(types, identities, ids, dict(zip((*_SCORE, *_FURTHER), zip(*rows, strict=True), strict=False)), now_ns)
 
 
 def metric_rows(types: Types, measured: Iterable[Measured], now_ns: int) -> NewRows:
     """Return the scores of evaluators."""
-    rows = _Rows()
+    scores: list[MetricScore] = []
+    identities: list[tuple[Any, ...]] = []
+    ids: list[str] = []
     for item in measured:
-        rows.identities.extend([_identity_of(item)] * len(item.scores))
-        rows.ids.extend(item.score_ids)
-        rows.targets.extend(map(target_of, item.scores))
-        rows.scores.extend(
-            [score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores]
-        )
-    return rows.converted(types, now_ns)
+        scores += item.scores
+        ids += item.score_ids
+        identities += [_identity_of(item)] * len(item.scores)
+    return _rows(types, identities, ids, _metric_columns(scores), now_ns)
+
+
+def _rows(
+    types: Types,
+    identities: Sequence[tuple[Any, ...]],
+    ids: Sequence[str],
+    columns: Mapping[str, Sequence[Any]],
+    now_ns: int,
+) -> NewRows:
+    """Return rows of `scores`, given their identities, ids and other columns."""
+    size = len(ids)
+    identity = dict(zip(_IDENTITY, zip(*identities, strict=True), strict=False))
+    constant = {"superseded": [False] * size, "scored_at": [now_ns] * size}
+    return NewRows.of("scores", types["scores"], {**identity, "score_id": ids, **columns, **constant} if size else {})
+
+
+def _metric_columns(scores: Sequence[MetricScore]) -> dict[str, Sequence[Any]]:
+    """Return the columns `_SCORE` of scores of evaluators."""
+    return {
+        "target": list(map(target_of, scores)),
+        **fields_of(scores, "name", "label", "turn_index", "position", "tool_name", "parameter"),
+        "value": [None if score.value is None else float(score.value) for score in scores],
+        "reason": [score.reason if score.value is None and score.label is None else None for score in scores],
+        "explanation": [score.explanation or None for score in scores],
+        "details": [score.details or None for score in scores],
+    }
 
 
 #: The columns of `scores` that are fields of a score, in the order of its fields.
@@ -318,124 +311,89 @@ def _identity_of(item: Measured) -> tuple[Any, ...]:
     )
 
 
-#: Target, key that distinguishes scores of one name, score, and further columns.
-_CoreScore = tuple[Target, tuple[int | str | None, ...], MetricScore, Mapping[str, Any]]
+#: What distinguishes scores of one name, and a row.
+_CoreScore = tuple[tuple[int | str | None, ...], tuple[Any, ...]]
+_NOTHING_FURTHER: Final = (None,) * len(_FURTHER)
+_OF_CONVERSATION: Final = attrgetter(*CONVERSATION_COLUMNS)
+#: Between `fail_reason` and `computed_outcome`, between `computed_reason` and `case_turn_index`, and between `fail_reason` and the
+#: dimensions.
+_BEFORE_COMPUTED: Final = (None,) * CONVERSATION_COLUMNS.index("computed_outcome")
+_AFTER_COMPUTED: Final = (None,) * (len(CONVERSATION_COLUMNS) - len(_BEFORE_COMPUTED))
+_BEFORE_DIMENSIONS: Final = (None,) * (len(_FURTHER) - 1 - len(DIMENSIONS))
 
 
 def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
     score = item.score
-    total = _core_score(
-        CONVERSATION,
-        score.outcome,
-        score.reason,
-        value=_VALUES[score.outcome],
-        explanation=score.explanation,
-        details=_details_of(score),
-    )
-    columns = {
-        "fail_reason": _fail_reason(score.outcome, score.reason),
-        **{name: getattr(score, name) for name in CONVERSATION_COLUMNS},
-        "sample_ratio": item.sample_ratio,
-        "metrics_at": now_ns if item.metrics else None,
-    }
-    yield "conversation", (), total, columns
+    metrics_at = now_ns if item.metrics else None
+    further = (
+        _fail_reason(score.outcome, score.reason), *_OF_CONVERSATION(score), item.sample_ratio, metrics_at, None,
+        *_NO_DIMENSIONS,
+    )  # fmt: skip
+    value, details = _VALUES[score.outcome], _details_of(score)
+    verdict = (score.outcome, score.reason, score.explanation)
+    yield (), _row("conversation", CONVERSATION, value, verdict, details=details, further=further)
     for name, outcome, reason, explanation in score.annotated:
         if name in CASE_CRITERIA:
             value = _VALUES[outcome]
-            criterion = _core_score(f"agentic.{name}", outcome, reason, value=value, explanation=explanation)
-            yield "conversation", ("criterion",), criterion, {}
+            yield ("criterion",), _row("conversation", f"agentic.{name}", value, (outcome, reason, explanation))
     yield from map(_turn_score, score.turns)
     for tools in score.tools:
         yield from _tool_scores(tools)
     has_faults = any(tools.faults for tools in score.tools)
     for call, fault in faulty(judged_calls(item.conversation, score)) if has_faults else ():
-        call_score = MetricScore(
-            name="agentic.tool.call",
-            value=0.0,
-            label="fail",
-            explanation=fault.explanation,
-            turn_index=call.turn_index,
-            position=call.actual_position,
-            tool_name=call.tool_name,
-        )
-        yield "call", call.score_key(fault), call_score, {}
+        yield call.score_key(fault), (
+            "call", "agentic.tool.call", 0.0, "fail", None, fault.explanation or None, call.turn_index, call.actual_position,
+            call.tool_name, None, None, *_NOTHING_FURTHER,
+        )  # fmt: skip
 
 
 def _turn_score(turn: TurnScore) -> _CoreScore:
     outcome, reason = turn.answer_outcome, turn.answer_reason
     is_open = outcome == "not_evaluated"
-    score = _core_score(
-        ANSWER,
-        outcome,
-        reason,
-        value=None if is_open else turn.answer_score,
-        explanation=turn.explanation,
-        turn_index=turn.turn_index,
-        details=_present({"tool_outcome": turn.tool_outcome, "answer_score": turn.answer_score if is_open else None}),
-    )
-    columns = {
-        "fail_reason": _fail_reason(outcome, reason),
-        "computed_outcome": turn.outcome,
-        "computed_reason": turn.reason,
-        "case_turn_index": turn.case_turn_index,
-    }
-    return "turn", (turn.turn_index,), score, columns
+    value = None if is_open else turn.answer_score
+    details = _present({"tool_outcome": turn.tool_outcome, "answer_score": turn.answer_score if is_open else None})
+    computed = (*_BEFORE_COMPUTED, turn.outcome, turn.reason, *_AFTER_COMPUTED)
+    further = (_fail_reason(outcome, reason), *computed, turn.case_turn_index, *_NO_DIMENSIONS)
+    index = turn.turn_index
+    verdict = (outcome, reason, turn.explanation)
+    return (index,), _row("turn", ANSWER, value, verdict, turn_index=index, details=details, further=further)
 
 
 def _tool_scores(tools: ToolScore) -> Iterator[_CoreScore]:
     """Yield the score of an expectation, and that of each dimension that applies."""
     target: Target = "conversation" if tools.turn_index is None else "turn"
-    key, explanation, dimensions = (tools.turn_index,), tools.explanation, tools.dimensions
-    columns: dict[str, Any] = {
-        "fail_reason": _fail_reason(tools.outcome, tools.reason),
-        **{name: dimensions.get(name) for name in DIMENSIONS},
-    }
-    overall = _core_score(
-        TOOLS,
-        tools.outcome,
-        tools.reason,
-        value=tools.overall,
-        explanation=explanation,
-        turn_index=tools.turn_index,
-        details=tools.evidence,
-    )
-    yield target, key, overall, columns
-    for name in DIMENSIONS:
-        if (value := dimensions.get(name)) is not None:
-            outcome: Outcome = "pass" if value >= 1.0 else "fail"
-            score = _core_score(
-                f"agentic.tool.{name}",
-                "not_evaluated" if tools.outcome == "not_evaluated" else outcome,
-                tools.reason,
-                value=value,
-                explanation=explanation,
-                turn_index=tools.turn_index,
-            )
-            yield target, key, score, {}
+    index, outcome, reason, explanation = tools.turn_index, tools.outcome, tools.reason, tools.explanation
+    values = tuple(map(tools.dimensions.get, DIMENSIONS))
+    further = (_fail_reason(outcome, reason), *_BEFORE_DIMENSIONS, *values)
+    key = (index,)
+    verdict = (outcome, reason, explanation)
+    yield key, _row(target, TOOLS, tools.overall, verdict, turn_index=index, details=tools.evidence, further=further)
+    for name, value in zip(DIMENSIONS, values, strict=True):
+        if value is not None:
+            own: Outcome = outcome if outcome == "not_evaluated" else "pass" if value >= 1.0 else "fail"
+            yield key, _row(target, f"agentic.tool.{name}", value, (own, reason, explanation), turn_index=index)
 
 
 _VALUES: Final[Mapping[str, float | None]] = {"pass": 1.0, "fail": 0.0, "not_evaluated": None}
+_NO_DIMENSIONS: Final = (None,) * len(DIMENSIONS)
 
 
-def _core_score(
+def _row(
+    target: Target,
     name: str,
-    outcome: Outcome,
-    reason: FailReason | NotEvaluatedReason | None,
-    *,
-    explanation: str,
     value: float | None,
+    verdict: tuple[Outcome, FailReason | NotEvaluatedReason | None, str],
+    *,
     turn_index: int | None = None,
     details: Mapping[str, Any] | None = None,
-) -> MetricScore:
-    return MetricScore(
-        name=name,
-        value=value,
-        label=outcome,
-        reason=cast("NotEvaluatedReason", reason) if outcome == "not_evaluated" else None,
-        explanation=explanation,
-        turn_index=turn_index,
-        details=details or {},
-    )
+    further: tuple[Any, ...] = _NOTHING_FURTHER,
+) -> tuple[Any, ...]:
+    """Return the columns `_SCORE` and `_FURTHER` of a core score; `verdict` is its outcome, reason and explanation."""
+    outcome, reason, explanation = verdict
+    reason = reason if outcome == "not_evaluated" else None
+    return (
+        target, name, value, outcome, reason, explanation or None, turn_index, None, None, None, details or None, *further,
+    )  # fmt: skip
 
 
 def _fail_reason(outcome: Outcome, reason: str | None) -> str | None:
