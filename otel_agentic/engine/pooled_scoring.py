@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import ScoringSettings, Settings
     from otel_agentic.engine.workers import WorkerPool, WorkerResources
+    from otel_agentic.evaluation.batch import EvaluationSummary
     from otel_agentic.evaluation.judge_runs import JudgeRun
     from otel_agentic.evaluation.run import EvaluationRequest
-    from otel_agentic.evaluation.scope import Annotations, EvaluationSummary, Sample, Truth
+    from otel_agentic.evaluation.scope import Annotations, Sample, Truth
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.store import Store
     from otel_agentic.store.conversations import ConversationRows
@@ -180,7 +181,7 @@ class PooledEvaluationRunner(EvaluationRunner):
             settings=maker.evaluation.settings,
             ids=active.ids,
             evaluation=active.evaluation,
-            sample=maker.sample,
+            sample=maker.sample.of(keys),
             types=maker.types,
             evaluation_id=maker.evaluation_id,
             criteria=maker.criteria,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings, MatchingSettings, SamplingSettings, ScoringSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluation.batch import BatchMaker, ScoredBatch
+from otel_agentic.evaluation.batch import BatchMaker, EvaluationSummary, ScoredBatch, Tally
 from otel_agentic.evaluation.conversation import (
     ActiveEvaluators,
     ConversationEvaluation,
@@ -21,8 +21,6 @@ from otel_agentic.evaluation.conversation import (
 from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun, batches
 from otel_agentic.evaluation.listener import EvaluationListener
 from otel_agentic.evaluation.scope import (
-    EvaluationSummary,
-    Tally,
     Truth,
     TruthFile,
     cases_of,

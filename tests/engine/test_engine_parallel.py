@@ -39,7 +39,8 @@ from tests.stores import CopyOf, PreparedStore, settings_for
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from otel_agentic.evaluation.scope import EvaluationSummary, Truth
+    from otel_agentic.evaluation.batch import EvaluationSummary
+    from otel_agentic.evaluation.scope import Truth
     from otel_agentic.evaluators.base import MetricScore
     from otel_agentic.scoring import MatchedConversation
     from otel_agentic.store.table import Key
