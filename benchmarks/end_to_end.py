@@ -126,7 +126,7 @@ def _run(
 
 
 def _load(resources: WorkerResources) -> None:
-    """Start a worker, and load what it needs once."""
+    """Start a worker, and load its modules, judge and evaluators."""
     from otel_agentic.engine import pooled_rebuild, pooled_scoring  # noqa: PLC0415 — imported in the worker
 
     _ = resources.reader, resources.judge, resources.evaluators, pooled_rebuild, pooled_scoring
