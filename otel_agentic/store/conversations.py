@@ -118,13 +118,10 @@ SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
-#: Loads turns, or calls.
+#: Loads turns, or calls, of revisions.
 _LOAD_PARTS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, {columns}
-FROM {table} t
-JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN requested USING (environment, conversation_id)
-WHERE NOT c.superseded
+FROM {table} t SEMI JOIN requested USING (environment, conversation_id, revision)
 ORDER BY {order}
 """
 _NAMED: Final = """
@@ -351,16 +348,19 @@ class ConversationRows:
 
 def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key]) -> ConversationRows:
     """Return the rows of the newest revisions of some conversations."""
-    requested = key_columns(keys)
+    types = {row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)}
+    sql = _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c"))
+    rows = rows_with(con, key_columns(keys), sql)
+    columns = ["definitions_hash", *_CONVERSATION_ROW.describe(types["conversations"])]
+    revisions = {name: [row[columns.index(name)] for row in rows] for name in _OWNER}
     parts = {
         row.table: rows_with(
-            con, requested, _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=order)
+            con, revisions, _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=order)
         )
         for row, order in ((_TURN_ROW, "t.turn_index"), (_CALL_ROW, "t.turn_index, t.position"))
     }
-    rows = rows_with(con, requested, _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c")))
     return ConversationRows(
-        types={row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)},
+        types=types,
         conversations=rows,
         turns=parts["turns"],
         calls=parts["tool_calls"],

@@ -253,7 +253,7 @@ def _rows(
     """Return rows of `scores`, given their identities, ids and other columns."""
     size = len(ids)
     identity = dict(zip(_IDENTITY, zip(*identities, strict=True), strict=False))
-    constant = {"superseded": [False] * size, "scored_at": [now_ns] * size}
+    constant: dict[str, Sequence[Any]] = {"superseded": [False] * size, "scored_at": [now_ns] * size}
     return NewRows.of("scores", types["scores"], {**identity, "score_id": ids, **columns, **constant} if size else {})
 
 
