@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -157,7 +157,7 @@ def evaluate(context: Context, *, request: EvaluateArguments) -> dict[str, Any]:
 
     calls = 0
 
-    def measured(some: Iterable[Measured]) -> None:
+    def measured(some: Sequence[Measured]) -> None:
         nonlocal calls
         if metric_selection.judge_evaluators:  # what computes is done at once
             calls += sum(asks(measurement.evaluator) for measurement in some)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.store.scores import NewScores
@@ -21,8 +21,35 @@ if TYPE_CHECKING:
     from otel_agentic.store.score_rows import Types
     from otel_agentic.store.table import Measured
 
+T = TypeVar("T")
 
-class ScoredBatch(Sequence[Scored]):
+
+class LazySequence(Sequence[T]):
+    """A sequence whose items are made when it is first read."""
+
+    def __init__(self, size: int, make: Callable[[], Sequence[T]]) -> None:
+        self._size = size
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items)
+
+    @cached_property
+    def _items(self) -> Sequence[T]:
+        return self._make()
+
+
+class ScoredBatch(LazySequence[Scored]):
     """Conversations that were scored together, as a sequence of their scores.
 
     `rows` is all that is stored of them, and `summary` counts them. If a worker scored the conversations, their scores are
@@ -30,9 +57,9 @@ class ScoredBatch(Sequence[Scored]):
     """
 
     def __init__(self, rows: NewScores, summary: EvaluationSummary, scores: Callable[[], Sequence[Scored]]) -> None:
+        super().__init__(len(rows.keys), scores)
         self.rows = rows
         self.summary = summary
-        self._scores = scores
 
     @classmethod
     def joined(cls, parts: Sequence[ScoredBatch]) -> ScoredBatch:
@@ -43,29 +70,18 @@ class ScoredBatch(Sequence[Scored]):
         rows = NewScores.joined([part.rows for part in parts])
         return cls(rows, summary, lambda: [scored for part in parts for scored in part])
 
-    def __len__(self) -> int:
-        return len(self.rows.keys)
-
-    @overload
-    def __getitem__(self, index: int) -> Scored: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Scored]: ...
-    def __getitem__(self, index: int | slice) -> Scored | Sequence[Scored]:
-        return self._scored[index]
-
-    def __iter__(self) -> Iterator[Scored]:
-        return iter(self._scored)
-
-    @cached_property
-    def _scored(self) -> Sequence[Scored]:
-        return self._scores()
-
-    def measured(self, restated: Container[tuple[str, str, str]]) -> Iterator[Measured]:
-        """Yield the scores of evaluators; `restated` as in `NewScores.save`."""
-        for item in self._scored:
-            for measured in item.metrics:
-                known = (*item.conversation.key, measured.evaluator.name) in restated
-                yield replace(measured, restated=True) if known else measured
+    def measured(self, restated: Container[tuple[str, str, str]]) -> Sequence[Measured]:
+        """Return the scores of evaluators; `restated` as in `NewScores.save`."""
+        return LazySequence(
+            len(self.rows.sizes),
+            lambda: [
+                replace(measured, restated=True)
+                if (*item.conversation.key, measured.evaluator.name) in restated
+                else measured
+                for item in self
+                for measured in item.metrics
+            ],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.store.table import Measured
@@ -17,5 +17,5 @@ class EvaluationListener:
     def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
         """Handle an answer of the judge, which may come from the cache."""
 
-    def metrics_stored(self, measured: Iterable[Measured]) -> None:
-        """Handle the scores of evaluators, after they were stored; they are made when they are iterated over, once."""
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Handle the scores of evaluators, after they were stored."""

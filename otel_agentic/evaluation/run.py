@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -294,7 +294,7 @@ class EvaluationRunner:
         stop: Callable[[], bool] = lambda: False,
         *,
         waits: bool = False,
-        on_metrics: Callable[[Iterable[Measured]], None] = lambda _: None,
+        on_metrics: Callable[[Sequence[Measured]], None] = lambda _: None,
     ) -> EvaluationSummary:
         """Score conversations and store the scores in batches; each stored batch stays stored if the run ends early.
 

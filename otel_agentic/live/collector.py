@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -332,7 +332,7 @@ class LiveCollector(EngineListener):
         """Record an answer of the judge; see `EvaluationListener`."""
         self._reporter.report_answer(answer)
 
-    def metrics_stored(self, measured: Iterable[Measured]) -> None:
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
         """Record metric scores; see `EvaluationListener`."""
         self._reporter.report_metrics(measured)
 

@@ -106,7 +106,7 @@ class EventReporter:
         """Record an answer of the judge."""
         self._telemetry.record_answer(answer, self._engine.runner.judge.name)
 
-    def report_metrics(self, measured: Iterable[Measured]) -> None:
+    def report_metrics(self, measured: Sequence[Measured]) -> None:
         """Record metric scores that were just stored."""
         self._telemetry.record_metrics(
             [ConversationResults(item.conversation, self._results(item), item.restated) for item in measured]

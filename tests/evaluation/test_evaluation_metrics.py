@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -488,7 +488,7 @@ def test_a_listener_receives_the_stored_scores_of_metrics(tmp_path: Path) -> Non
     questions: list[Measured] = []
 
     class Listener(EngineListener):
-        def metrics_stored(self, measured: Iterable[Measured]) -> None:
+        def metrics_stored(self, measured: Sequence[Measured]) -> None:
             questions.extend(measured)
 
     with Engine(settings_for(tmp_path / "t.duckdb"), create=True, listener=Listener()) as engine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,7 @@ def test_after_a_kill_only_what_was_not_answered_is_asked(tmp_path: Path) -> Non
     answers = [f"answer {number}" for number in range(6)]
 
     class Dies(EngineListener):
-        def metrics_stored(self, measured: Iterable[Measured]) -> None:
+        def metrics_stored(self, measured: Sequence[Measured]) -> None:
             del measured
             raise Killed
 

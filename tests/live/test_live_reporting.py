@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class Relay(EngineListener):
         if self.reporter is not None:
             self.reporter.report_answer(answer)
 
-    def metrics_stored(self, measured: Iterable[Measured]) -> None:
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
         """Pass metric scores."""
         if self.reporter is not None:
             self.reporter.report_metrics(measured)
