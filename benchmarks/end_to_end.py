@@ -3,6 +3,7 @@
 python -m benchmarks.end_to_end                              # all workloads
 python -m benchmarks.end_to_end --workload small --size 2000
 python -m benchmarks.end_to_end --workload small --profile FILE   # write a cProfile file of the stages
+python -m benchmarks.end_to_end --workload small --workers 1 # read, rebuild and score in workers
 python -m benchmarks.end_to_end --workload small --peers     # compare with other tools, installed by `make peers`
 
 Each stage calls the parts of the collector as the collector calls them, one after the other in one process. `plain reading`
@@ -15,6 +16,8 @@ is printed as a multiple of it, too.
 tenth of the conversations ended as idle conversations close. A tick before them, which is not counted, loads imports. So
 the cost of a tick depends on the groups and on the results in the widest window, and that of a span also on the spans in a tick.
 
+With workers, the CPU time of the first process and that of the workers are printed separately; ratios concern the first process.
+
 Other tools get the small chats in the same run: their CPU time per span is divided by ours
 until spans are stored, and until conversations are scored and in their windows.
 """
@@ -24,6 +27,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import gc
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,12 +39,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.agent_traffic import Workload, captures, growing_histories, small_chats, tau_airline
-from benchmarks.cpu_time import cpu_of
+from benchmarks.cpu_time import children_of, cpu_of, process_s
 from benchmarks.peers import PEERS
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine, EngineListener
 from otel_agentic.engine.rebuild import AffectedItems
-from otel_agentic.engine.workers import tune_interpreter
+from otel_agentic.engine.workers import WorkerPool, WorkerResources, tune_interpreter
 from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.live.loops import WindowLoop
@@ -83,48 +87,74 @@ def main() -> None:
     parser.add_argument("--size", type=int, help="conversations (small), copies (captures, tau) or traces (growing)")
     parser.add_argument("--profile", metavar="FILE", help="write a profile of all stages, readable by pstats")
     parser.add_argument("--peers", action="store_true", help="compare the small chats with other tools (minutes)")
+    parser.add_argument("--workers", type=int, default=0, help="worker processes (0)")
     options = parser.parse_args()
     _run(small_chats(200), None, shows=False)  # imports, and the first use of each part
     profile = cProfile.Profile() if options.profile else None
     for name in options.workload or _WORKLOADS:
         workload, size = _WORKLOADS[name]
-        stages_us = _run(workload(options.size or size), profile)
+        stages_us = _run(workload(options.size or size), profile, workers=options.workers)
         if options.peers and name == "small":
             _show_peers(stages_us)
     if profile is not None:
         profile.dump_stats(options.profile)
 
 
-def _run(workload: Workload, profile: cProfile.Profile | None, *, shows: bool = True) -> dict[str, float]:
+def _run(
+    workload: Workload, profile: cProfile.Profile | None, *, shows: bool = True, workers: int = 0
+) -> dict[str, float]:
     """Measure a workload in a new store, print and return the CPU time of each stage; returned per span, us."""
     plain_s = min(cpu_of(workload.plain_reading) for _ in range(_ROUNDS))
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"db": Path(folder) / "bench.duckdb"}})
         clock, scores = Clock(), Scores()
-        with Engine(settings, create=True, collecting=True, clock=clock, listener=scores) as engine:
+        pool = WorkerPool(settings, workers) if workers else None
+        with Engine(settings, create=True, collecting=True, clock=clock, listener=scores, workers=pool) as engine:
+            if pool is not None:
+                for worker in range(workers):
+                    pool.result(pool.submit_to(worker, _load))
             if workload.cases:
                 engine.runner.remember([TruthFile(name="cases.jsonl", text=workload.cases)], [])
             stages = Stages(engine, workload, clock, scores)
             times_s: dict[str, float] = {}
+            workers_s: dict[str, float] = {}
             tune_interpreter()  # as `serve` does
             for name, work in stages.all():
+                before_s = _children_s()
                 with profile or nullcontext():
                     times_s[name] = times_s.get(name, 0.0) + cpu_of(work)
+                workers_s[name] = workers_s.get(name, 0.0) + _children_s() - before_s
             gc.unfreeze()
             stages.close()
             counts = stages.counts()
     if shows:
-        _show(workload, plain_s, times_s, counts)
+        _show(workload, plain_s, times_s, counts, workers_s if workers else {})
     return {name: spent_s / workload.spans * 1e6 for name, spent_s in times_s.items()}
 
 
-def _show(workload: Workload, plain_s: float, times_s: dict[str, float], counts: str) -> None:
+def _load(resources: WorkerResources) -> None:
+    """Start a worker, and load its modules, judge and evaluators."""
+    from otel_agentic.engine import pooled_rebuild, pooled_scoring  # noqa: PLC0415 — imported in the worker
+
+    _ = resources.reader, resources.judge, resources.evaluators, pooled_rebuild, pooled_scoring
+
+
+def _children_s() -> float:
+    """Return the CPU time of the running child processes so far, in seconds."""
+    return sum(map(process_s, children_of(os.getpid())))
+
+
+def _show(
+    workload: Workload, plain_s: float, times_s: dict[str, float], counts: str, workers_s: Mapping[str, float]
+) -> None:
     size = sum(map(len, workload.requests)) / workload.spans
     print(f"\n{workload.name}: {workload.spans:,} spans of {size:,.0f} bytes; {counts}")
     total_s = sum(times_s.values())
     for name, spent_s in (("plain reading", plain_s), *times_s.items(), ("sum of the stages", total_s)):
-        ticks = f"   {spent_s / _TICKS * 1e3:.1f} ms a tick" if name == "windows" else ""
-        print(f"  {name:<34} {spent_s / workload.spans * 1e6:8.1f} us CPU a span   x {spent_s / plain_s:6.1f}{ticks}")
+        note = f"   {spent_s / _TICKS * 1e3:.1f} ms a tick" if name == "windows" else ""
+        if name in workers_s:
+            note += f"   workers {workers_s[name] / workload.spans * 1e6:8.1f} us"
+        print(f"  {name:<34} {spent_s / workload.spans * 1e6:8.1f} us CPU a span   x {spent_s / plain_s:6.1f}{note}")
     print(f"  nothing falls behind on one core up to {workload.spans / total_s:,.0f} spans/s")
 
 

@@ -14,6 +14,7 @@ from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.scoring.model import ConversationScore, ToolScore
 from otel_agentic.scoring.scope import DIMENSIONS, Outcome
 from otel_agentic.store.conversations import Built, load_conversations, save_conversations
+from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.scores import NewScores
 from otel_agentic.store.table import Scored, Table
 from otel_agentic.testing import NOON_NS, AgentRunScript, batch, scripted_call, speak_genai
@@ -39,7 +40,7 @@ def save_revisions(store: Store, *conversations: Conversation) -> None:
 
 def save_scored(store: Store, *scored: Scored) -> None:
     """Write scores."""
-    store.write(lambda con: NewScores(con, "e", scored, 1).save(con))
+    store.write(lambda con: NewScores.of(score_types(con), "e", scored, 1).save(con))
 
 
 def scored_as(

@@ -17,9 +17,10 @@ from otel_agentic.api.frames import ScoredAttempt
 from otel_agentic.api.inputs import read_cases, read_conversations, read_labels
 from otel_agentic.config import EvaluatorSettings, Settings
 from otel_agentic.errors import UsageError
+from otel_agentic.evaluation.batch import Tally
 from otel_agentic.evaluation.conversation import ActiveEvaluators, ConversationEvaluation, deciding_evaluators
 from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, RunBudget, answers_to
-from otel_agentic.evaluation.scope import Tally, position_of
+from otel_agentic.evaluation.scope import position_of
 from otel_agentic.evaluators.criteria import MetricCriteria
 from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen, of_files, require_judge, unasked_note
 from otel_agentic.judges import ExactJudge

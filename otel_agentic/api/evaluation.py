@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 from otel_agentic import plugins
 from otel_agentic.api import frames
 from otel_agentic.api.frames import COLUMNS, FailingTool, Row, ScoredAttempt, TableName, failing_tools, rows_of
-from otel_agentic.evaluation.scope import Tally
+from otel_agentic.evaluation.batch import Tally
 from otel_agentic.stats import (
     Estimate,
     Estimates,

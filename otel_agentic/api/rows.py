@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.errors import CaseError
+from otel_agentic.evaluation.batch import MetricTally, Tally
 from otel_agentic.evaluation.case_files import read_attempts_file
 from otel_agentic.evaluation.conversation import ActiveEvaluators
 from otel_agentic.evaluation.judge_runs import RunBudget, answers_to
 from otel_agentic.evaluation.run import judge_models
-from otel_agentic.evaluation.scope import MetricTally, Tally, TruthFile
+from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.evaluators.base import MetricScore, Subject, asks
 from otel_agentic.evaluators.registry import Chosen, chosen, chosen_of, require_judge
 from otel_agentic.evaluators.run import Ran, abstentions

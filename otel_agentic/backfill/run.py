@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from otel_agentic.backfill.plan import BackfillRequest, Plan, parts_of, plan_of, run_id_of
 from otel_agentic.engine.engine import Engine, Progress, stored_estimator_names, stored_estimators
 from otel_agentic.errors import UsageError
+from otel_agentic.evaluation.batch import EvaluationSummary
 from otel_agentic.evaluation.conversation import evaluator_of
 from otel_agentic.evaluation.run import EvaluationRequest, EvaluationRunner, OnScored, judge_json
-from otel_agentic.evaluation.scope import EvaluationSummary, Truth
 from otel_agentic.store.backfills import (
     Pass,
     advance_pass,
@@ -42,6 +42,7 @@ from otel_agentic.windows import roll
 
 if TYPE_CHECKING:
     from otel_agentic.config import EmitSettings
+    from otel_agentic.evaluation.scope import Truth
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
     from otel_agentic.windows.columns import WindowTable

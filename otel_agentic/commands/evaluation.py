@@ -159,8 +159,9 @@ def evaluate(context: Context, *, request: EvaluateArguments) -> dict[str, Any]:
 
     def measured(some: Sequence[Measured]) -> None:
         nonlocal calls
-        calls += sum(asks(measurement.evaluator) for measurement in some)
-        if calls:  # what computes is done at once
+        if metric_selection.judge_evaluators:  # what computes is done at once
+            calls += sum(asks(measurement.evaluator) for measurement in some)
+        if calls:
             total = len(metric_selection.judge_evaluators) * (len(selected.keys) + len(selected.lacking))
             context.progress("asking for metrics", calls, total)
 

@@ -1,42 +1,53 @@
 """Scoring in worker processes, with the same results as in one process.
 
-Conversations are assigned to workers by a stable hash.
+The parent process reads rows of conversations and sends them to a worker, which restores, matches and scores the conversations,
+and returns the rows that the parent stores. The parent restores scores and conversations only for those who read them.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.engine.packing import packed, unpacked
+from otel_agentic.engine.rebuild import chunks
+from otel_agentic.evaluation.batch import BatchMaker, ScoredBatch
 from otel_agentic.evaluation.conversation import ActiveEvaluators, ConversationEvaluation
-from otel_agentic.evaluation.judge_runs import JudgeRun
 from otel_agentic.evaluation.listener import EvaluationListener
 from otel_agentic.evaluation.run import EvaluationRunner
 from otel_agentic.evaluators.registry import Chosen
+from otel_agentic.evaluators.run import Ran
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.dialogue import ask_of, run_dialogues
-from otel_agentic.store.spans import bucket_of
-from otel_agentic.store.table import Scored
+from otel_agentic.store.conversations import load_conversation_rows
+from otel_agentic.store.table import Measured, Scored
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from otel_agentic.config import JudgeSettings, ScoringSettings, Settings
-    from otel_agentic.engine.packing import Part, Result
+    from otel_agentic.config import ScoringSettings, Settings
     from otel_agentic.engine.workers import WorkerPool, WorkerResources
-    from otel_agentic.judges import Budget, Judge
-    from otel_agentic.scoring import MatchedConversation
+    from otel_agentic.evaluation.batch import EvaluationSummary
+    from otel_agentic.evaluation.judge_runs import JudgeRun
+    from otel_agentic.evaluation.run import EvaluationRequest
+    from otel_agentic.evaluation.scope import Annotations, Sample, Truth
+    from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.store import Store
+    from otel_agentic.store.conversations import ConversationRows
+    from otel_agentic.store.score_rows import Types
+    from otel_agentic.store.scores import NewScores
     from otel_agentic.store.table import Key
 
 
-#: Conversations matched, scored and stored in one batch; the next batch is scored meanwhile.
-_SCORING_BATCH: Final = 100
-#: Parts of a batch per worker, so that a slow part does not keep the other workers waiting.
-_PARTS_PER_WORKER: Final = 2
+#: Conversations that are stored together, and scored in as many parts as there are workers; the next batch is scored
+#: meanwhile.
+_BATCH: Final = 500
+#: Numbers of annotations, unique in this process: several runners may share the workers.
+_numbers: Final = count()
 
 
 def scoring_over(runner: EvaluationRunner, settings: Settings, pool: WorkerPool | None) -> EvaluationRunner:
@@ -46,8 +57,63 @@ def scoring_over(runner: EvaluationRunner, settings: Settings, pool: WorkerPool 
     return PooledEvaluationRunner(runner.store, settings, pool)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringTask:
+    """What a worker needs to score conversations in addition to their rows and the settings of its process.
+
+    `number` identifies the annotations; they are None if the worker has them. The other fields are those of `BatchMaker`
+    and `ConversationEvaluation`.
+    """
+
+    number: int
+    annotations: Annotations | None
+    settings: ScoringSettings
+    ids: Mapping[str, str]
+    evaluation: str
+    sample: Sample
+    types: Types
+    evaluation_id: str
+    criteria: str
+    now_ns: int
+
+    def maker(self, resources: WorkerResources) -> BatchMaker:
+        """Return the maker of batches in a worker."""
+        chosen = Chosen(evaluators=tuple(resources.evaluators[name] for name in self.ids))
+        return BatchMaker(
+            evaluation=ConversationEvaluation(
+                judge=resources.judge,
+                settings=self.settings,
+                active=ActiveEvaluators(chosen=chosen, ids=self.ids, evaluation=self.evaluation),
+                criteria=resources.criteria,
+            ),
+            sample=self.sample,
+            types=self.types,
+            evaluation_id=self.evaluation_id,
+            criteria=self.criteria,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerResult:
+    """A scored part: its rows and counts, and the pickled scores of the conversations, without their calls."""
+
+    rows: NewScores
+    summary: EvaluationSummary
+    scores: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Conversations that a worker scores, part of a batch."""
+
+    keys: Sequence[Key]
+    rows: ConversationRows
+    worker: int
+    future: Future[WorkerResult | None] | None
+
+
 class PooledEvaluationRunner(EvaluationRunner):
-    """Matches and stores in this process; workers score and run the evaluators.
+    """Reads and stores in this process; workers match, score and run the evaluators.
 
     An LLM judge is always called from this process: waiting for it needs no processor.
     """
@@ -70,111 +136,77 @@ class PooledEvaluationRunner(EvaluationRunner):
             listener=listener,
         )
         self._pool = pool
+        self._annotations: Annotations | None = None
+        self._number = next(_numbers)
+        #: The number of the annotations that each worker has.
+        self._known: dict[int, int] = {}
 
-    def judge_run(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
-        """Return a run that scores in workers unless the judge is an LLM, to be used as a context manager."""
-        if not isinstance(self.judge, ExactJudge):
-            return super().judge_run(stop, waits=waits)
-        return PooledJudgeRun(
-            self.store, self.judge, self.budget, settings=self._judge_settings, stop=stop, pool=self._pool
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationTask:
-    """What a worker needs to evaluate a conversation in addition to the settings of its process; see `ConversationEvaluation`."""
-
-    settings: ScoringSettings
-    ids: Mapping[str, str]
-    evaluation: str
-
-    @classmethod
-    def of(cls, evaluation: ConversationEvaluation) -> EvaluationTask:
-        """Return the task of an evaluation."""
-        active = evaluation.active
-        return cls(settings=evaluation.settings, ids=active.ids, evaluation=active.evaluation)
-
-    def restored(self, resources: WorkerResources) -> ConversationEvaluation:
-        """Return the evaluation in a worker."""
-        chosen = Chosen(evaluators=tuple(resources.evaluators[name] for name in self.ids))
-        active = ActiveEvaluators(chosen=chosen, ids=self.ids, evaluation=self.evaluation)
-        return ConversationEvaluation(
-            judge=resources.judge, settings=self.settings, active=active, criteria=resources.criteria
-        )
-
-
-class PooledJudgeRun(JudgeRun):
-    """Scores in workers, in the order of the conversations."""
-
-    def __init__(
+    def _batches(
         self,
-        store: Store,
-        judge: Judge,
-        budget: Budget,
-        *,
-        settings: JudgeSettings,
+        truth: Truth,
+        request: EvaluationRequest,
+        maker: BatchMaker,
+        judge_run: JudgeRun,
         stop: Callable[[], bool],
-        pool: WorkerPool,
-    ) -> None:
-        """Start a run; see `JudgeRun`."""
-        super().__init__(store, judge, budget, settings=settings, stop=stop)
-        self._pool = pool
-
-    def evaluated(
-        self,
-        keys: Sequence[Key],
-        match: Callable[[Sequence[Key]], list[MatchedConversation]],
-        evaluation: ConversationEvaluation,
-    ) -> Iterator[list[Scored]]:
-        """Yield scores in batches; see `JudgeRun.evaluated`."""
-        installed = {evaluator.name for evaluator in evaluation.criteria.evaluators}
-        from_files = evaluation.active.ids.keys() - installed  # workers have the installed ones only
-        if len(keys) < self._pool.least_items or from_files:
-            yield from super().evaluated(keys, match, evaluation)
+    ) -> Iterator[ScoredBatch]:
+        """Score in workers unless the judge is an LLM; see `EvaluationRunner`."""
+        keys, pool = request.keys, self._pool
+        installed = {evaluator.name for evaluator in self.criteria.evaluators}
+        from_files = maker.evaluation.active.ids.keys() - installed  # workers have the installed ones only
+        is_little = len(keys) < pool.least_items
+        if is_little or request.again or from_files or not isinstance(self.judge, ExactJudge):
+            yield from super()._batches(truth, request, maker, judge_run, stop)
             return
-        pending: deque[Iterator[Scored]] = deque()
-        for start in range(0, len(keys), _SCORING_BATCH):
-            if self._stop():
+        pending: deque[list[_Part]] = deque()
+        for batch in chunks(keys, _BATCH):
+            if stop():
                 break
-            pending.append(self._submit(match(keys[start : start + _SCORING_BATCH]), evaluation))
+            parts = chunks(batch, ceil(len(batch) / pool.count))
+            pending.append([self._submit(truth, part, maker) for part in parts])
             if len(pending) > 1:
-                yield list(pending.popleft())
+                yield self._batch(truth, pending.popleft(), maker)
         while pending:
-            yield list(pending.popleft())
+            yield self._batch(truth, pending.popleft(), maker)
 
-    def _submit(self, matched: Part, evaluation: ConversationEvaluation) -> Iterator[Scored]:
-        """Submit conversations to the workers; return an iterator that waits for their scores, in the same order."""
-        task, parts = EvaluationTask.of(evaluation), by_bucket(matched, self._pool.count * _PARTS_PER_WORKER)
-        parts_at_workers = [
-            (indices, self._pool.submit(score_packed, task, [matched[index] for index in indices])) for indices in parts
-        ]
-        return self._collect(matched, evaluation, parts_at_workers)
+    def _submit(self, truth: Truth, keys: Sequence[Key], maker: BatchMaker) -> _Part:
+        annotations = truth.annotations
+        if self._annotations is None or not annotations.are(self._annotations):
+            self._annotations, self._number = annotations, next(_numbers)
+        with self.store.read() as con:
+            rows = load_conversation_rows(con, keys)
+        worker, active = self._pool.least_busy(), maker.evaluation.active
+        task = ScoringTask(
+            number=self._number,
+            annotations=None if self._known.get(worker) == self._number else annotations,
+            settings=maker.evaluation.settings,
+            ids=active.ids,
+            evaluation=active.evaluation,
+            sample=maker.sample.of(keys),
+            types=maker.types,
+            evaluation_id=maker.evaluation_id,
+            criteria=maker.criteria,
+            now_ns=self.store.clock(),
+        )
+        self._known[worker] = self._number
+        return _Part(keys=keys, rows=rows, worker=worker, future=self._pool.submit_to(worker, score_rows, rows, task))
 
-    def _collect(
-        self,
-        matched: Part,
-        evaluation: ConversationEvaluation,
-        parts_at_workers: Sequence[tuple[list[int], Future[bytes] | None]],
-    ) -> Iterator[Scored]:
-        evaluators = {evaluator.name: evaluator for evaluator in evaluation.active.chosen.evaluators}
-        results: dict[int, Result] = {}
-        for indices, future in parts_at_workers:
-            content = self._pool.result(future)
-            if content is None:
-                results |= {
-                    index: result for index in indices for result in self._score_here(matched[index], evaluation)
-                }
-            else:
-                part = [matched[index] for index in indices]
-                results |= dict(zip(indices, unpacked(content, part, evaluators), strict=True))
-        for index in sorted(results):
-            item, (score, metrics) = matched[index], results[index]
-            yield Scored(conversation=item.conversation, match=item.match, score=score, metrics=metrics)
+    def _batch(self, truth: Truth, parts: Sequence[_Part], maker: BatchMaker) -> ScoredBatch:
+        """Return the scores of the parts of a batch."""
+        return ScoredBatch.joined([self._scored_part(truth, part, maker) for part in parts])
 
-    def _score_here(self, item: MatchedConversation, evaluation: ConversationEvaluation) -> list[Result]:
+    def _scored_part(self, truth: Truth, part: _Part, maker: BatchMaker) -> ScoredBatch:
+        """Return the scores of a part; those of a worker, or of this process if the worker failed."""
+        result = self._pool.result(part.future)
+        if result is None:
+            self._known.pop(part.worker, None)  # it may be a new process
+            scored = [scored for item in self.match(truth, part.keys) for scored in self._scored_here(item, maker)]
+            return maker.batch(scored, self.store.clock())
+        return ScoredBatch(result.rows, result.summary, lambda: _restored(truth, part.rows, result, maker))
+
+    def _scored_here(self, item: MatchedConversation, maker: BatchMaker) -> list[Scored]:
         """Score one conversation in this process; if that fails, return nothing and record a problem."""
         try:
-            return score_part(evaluation, [item])
+            return scored_of(maker.evaluation, [item])
         except Exception as error:  # noqa: BLE001 — recorded; one conversation must not hold up the others
             name = item.conversation.conversation_id
             self._pool.report(
@@ -183,20 +215,50 @@ class PooledJudgeRun(JudgeRun):
             return []
 
 
-def score_packed(resources: WorkerResources, task: EvaluationTask, part: Part) -> bytes:
-    """Return the scores of a part, in its order, packed for the parent process."""
-    return packed(score_part(task.restored(resources), part), part)
+def _restored(truth: Truth, rows: ConversationRows, result: WorkerResult, maker: BatchMaker) -> list[Scored]:
+    """Return the scores of a worker with the conversations, matched as in the worker."""
+    scores: list[ConversationScore] = pickle.loads(result.scores)  # noqa: S301 — from a worker that this process started
+    matched: dict[Key, MatchedConversation] = {item.conversation.key: item for item in truth.matched(rows.read())}
+    active = maker.evaluation.active
+    evaluators = {evaluator.name: evaluator for evaluator in active.chosen.evaluators}
+    measured: dict[Key, list[Measured]] = {}
+    for key, name, metric_scores, score_ids in result.rows.metric_scores():
+        ran = Ran(evaluators[name], tuple(metric_scores))
+        measured.setdefault(key, []).append(active.measured(ran, matched[key], score_ids=score_ids))
+    keys = [(score.environment, score.conversation_id) for score in scores]
+    return maker.sample.marked(
+        [
+            Scored(
+                conversation=matched[key].conversation,
+                match=matched[key].match,
+                score=score,
+                metrics=tuple(measured.get(key, ())),
+            )
+            for key, score in zip(keys, scores, strict=True)
+        ]
+    )
 
 
-def score_part(evaluation: ConversationEvaluation, part: Part) -> list[Result]:
-    """Return the scores of a part, in its order."""
-    scored = dict(run_dialogues(map(evaluation.dialogue, part), ask_of(evaluation.judge)))
-    return [(scored[index].score, scored[index].metrics) for index in range(len(part))]
+def score_rows(resources: WorkerResources, rows: ConversationRows, task: ScoringTask) -> WorkerResult | None:
+    """Return the scores of conversations in a worker; None if it does not have the annotations."""
+    if task.annotations is not None:
+        resources.annotations = task.number, task.annotations
+    if resources.annotations is None or resources.annotations[0] != task.number:
+        return None
+    maker = task.maker(resources)
+    batch = maker.batch(scored_of(maker.evaluation, resources.annotations[1].matched(rows.read())), task.now_ns)
+    scores = [_light(item.score) for item in batch]
+    return WorkerResult(
+        rows=batch.rows, summary=batch.summary, scores=pickle.dumps(scores, protocol=pickle.HIGHEST_PROTOCOL)
+    )
 
 
-def by_bucket(matched: Part, parts: int) -> list[list[int]]:
-    """Return the indices of conversations in at most `parts` lists, by bucket."""
-    buckets: dict[int, list[int]] = {}
-    for index, item in enumerate(matched):
-        buckets.setdefault(bucket_of("\0".join(item.conversation.key)) % parts, []).append(index)
-    return [buckets[number] for number in sorted(buckets)]
+def _light(score: ConversationScore) -> ConversationScore:
+    """Return a score without the calls that its tool scores refer to; their evidence is in the rows."""
+    return replace(score, tools=tuple(tools._replace(uses=(), judge_results=(), raw=None) for tools in score.tools))
+
+
+def scored_of(evaluation: ConversationEvaluation, matched: Sequence[MatchedConversation]) -> list[Scored]:
+    """Return the scores of conversations, in their order."""
+    scored = dict(run_dialogues(map(evaluation.dialogue, matched), ask_of(evaluation.judge)))
+    return [scored[index] for index in range(len(matched))]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from otel_agentic.config import Settings
+    from otel_agentic.evaluation.scope import Annotations
     from otel_agentic.evaluators.base import AskingEvaluator, Evaluator
     from otel_agentic.judges import Judge
 
@@ -61,6 +62,8 @@ class WorkerResources:
         """Create the resources; `max_bytes` limits the memory of the segments."""
         self.settings = settings
         self.segments = HeldSegments(max_bytes)
+        #: What conversations are matched with, and its number at the parent; None before a part is scored.
+        self.annotations: tuple[int, Annotations] | None = None
 
     @cached_property
     def reader(self) -> Reader:

@@ -86,8 +86,11 @@ class ActiveEvaluators:
         results = yield from evaluating(evaluators, subject)
         return [self.measured(ran, matched) for ran in results]
 
-    def measured(self, ran: Ran, matched: MatchedConversation) -> Measured:
-        """Return the result of an evaluator for a conversation, with the id of its evaluation."""
+    def measured(self, ran: Ran, matched: MatchedConversation, score_ids: Sequence[str] = ()) -> Measured:
+        """Return the result of an evaluator for a conversation, with the id of its evaluation.
+
+        The ids of the scores are computed unless they are known.
+        """
         case = matched.match.case
         return Measured(
             conversation=matched.conversation,
@@ -95,6 +98,7 @@ class ActiveEvaluators:
             evaluator=ran.evaluator,
             evaluation_id=self.ids[ran.evaluator.name],
             scores=ran.scores,
+            score_ids=tuple(score_ids),
             faults=ran.faults,
             evaluation=self.evaluation,
         )
@@ -174,7 +178,7 @@ class ConversationEvaluation:
         """
         names = {item.evaluator.name for item in done}
         chosen = self.active.chosen.evaluators if evaluators is None else evaluators
-        remaining = [evaluator for evaluator in chosen if evaluator.name not in names]
+        remaining = [evaluator for evaluator in chosen if evaluator.name not in names] if names else chosen
         subject = subject_of(matched.conversation, matched.match, score, self.settings)
         results = (yield from self.active.measuring(remaining, matched, subject)) if remaining else []
         return Scored(conversation=matched.conversation, match=matched.match, score=score, metrics=(*done, *results))

@@ -11,7 +11,8 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from otel_agentic.evaluation.scope import Tally, position_of
+from otel_agentic.evaluation.batch import Tally
+from otel_agentic.evaluation.scope import position_of
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge, Cost, Limits
 from otel_agentic.judges.base import Breaker, JudgeFailure, NotAsked, Patience, Question, Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings, MatchingSettings, SamplingSettings, ScoringSettings
 from otel_agentic.errors import UsageError
+from otel_agentic.evaluation.batch import BatchMaker, EvaluationSummary, ScoredBatch, Tally
 from otel_agentic.evaluation.conversation import (
     ActiveEvaluators,
     ConversationEvaluation,
@@ -20,8 +21,6 @@ from otel_agentic.evaluation.conversation import (
 from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun, batches
 from otel_agentic.evaluation.listener import EvaluationListener
 from otel_agentic.evaluation.scope import (
-    EvaluationSummary,
-    Tally,
     Truth,
     TruthFile,
     cases_of,
@@ -40,7 +39,6 @@ from otel_agentic.judges.base import Breaker
 from otel_agentic.judges.chat_models import same_models
 from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
-from otel_agentic.scoring import MatchedConversation
 from otel_agentic.scoring.criteria import CORRECT, fingerprint, texts_of
 from otel_agentic.store.annotations import annotated_since, load_labels, load_mappings, load_verdicts, save_labels
 from otel_agentic.store.connection import DEFAULT
@@ -49,14 +47,15 @@ from otel_agentic.store.criteria import FurtherCriterion, save_further_results
 from otel_agentic.store.judges import DuckDbBudget, models_of
 from otel_agentic.store.queries.scores import changed_scores, stored_scores, waiting_for_judge, with_faults
 from otel_agentic.store.results import raise_ratios
+from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.scores import (
     NewScores,
     conversations_to_score,
+    evaluated_before,
     missing_evaluations,
     never_scored,
     save_evaluations,
     scored_before,
-    with_restated,
 )
 from otel_agentic.store.table import Measured, Scored, Selection
 from otel_agentic.store.truth import load_cases, save_cases
@@ -66,7 +65,7 @@ from otel_agentic.truth.load import redacted_case, redacted_labels
 if TYPE_CHECKING:
     from otel_agentic.judges import Judge
     from otel_agentic.judges.dialogue import Dialogue
-    from otel_agentic.scoring import ConversationScore
+    from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
@@ -319,53 +318,72 @@ class EvaluationRunner:
         with self.store.read() as con:
             restated = scored_before(con, request.keys, name)
             sample = sample_of(con, self._sampling, evaluation_id, request.keys)
-        match = partial(self.match, truth)
+            types = score_types(con)
         included, excluded = sample.parted(request.keys)
         summary = EvaluationSummary(evaluation_id=evaluation_id)
 
         evaluation = self.evaluation(truth, request.chosen)
         self._save_evaluators(truth, evaluation.active)
+        maker = BatchMaker(
+            evaluation=evaluation,
+            sample=sample,
+            types=types,
+            evaluation_id=evaluation_id,
+            criteria=fingerprint(CORRECT, self._settings),
+        )
 
-        def saved(scored: Sequence[Scored], *, core: bool = True) -> None:
-            with self.store.read() as con:
-                part = changed_scores(con, evaluation_id, scored, request.again) if core and request.again else scored
-                part = with_restated(con, part, restated if core else request.lacking.keys(), name)
-                scores = NewScores(
-                    con,
-                    evaluation_id,
-                    part,
-                    self.store.clock(),
-                    evaluation=name,
-                    criteria=fingerprint(CORRECT, self._settings),
-                    core=core,
-                )
-            self.store.write(partial(self._save, scores=scores, evaluation=name))
+        def saved(batch: ScoredBatch) -> None:
+            core = batch.rows.core
+            before: Container[Key] = restated if core else request.lacking
+            known = self._evaluated_before([key for key in batch.rows.keys if key in before], name)
+            self.store.write(partial(self._save, scores=batch.rows, restated=known, evaluation=name))
+            summary.merge(batch.summary)
             if core:
-                summary.add(part, restated, unchanged=len(scored) - len(part))
-                on_scored(part, restated)
-            else:
-                summary.metrics.caught_up += len(part)
-            measured = [item for scored in part for item in scored.metrics]
-            if measured:
-                summary.metrics.add(measured)
+                summary.restated += sum(key in restated for key in batch.rows.keys)
+                on_scored(batch, restated)
+            if batch.summary.metrics.rows:
                 if name == DEFAULT:
-                    self._listener.metrics_stored(measured)
-                on_metrics(measured)
+                    self._listener.metrics_stored(batch.measured(known))
+                on_metrics(batch.measured(known))
 
         with self.judge_run(stop, waits=waits) as judge_run:
-            for scored in map(sample.marked, left_out(excluded, match, stop)):
-                saved(scored)
+            for scored in left_out(excluded, partial(self.match, truth), stop):
+                saved(maker.batch(scored, self.store.clock()))
             keys = self.in_order(included, request.chosen)
-            for scored in map(sample.marked, judge_run.evaluated(keys, match, evaluation)):
-                saved(scored)
+            for batch in self._batches(truth, replace(request, keys=keys), maker, judge_run, stop):
+                saved(batch)
             for scored in self._lacking_scores(truth, request.lacking, evaluation, judge_run, stop):
-                saved(scored, core=False)
+                saved(maker.batch(scored, self.store.clock(), core=False))
         summary.tally = judge_run.tally
         return summary
 
-    def _save(self, con: Connection, scores: NewScores, evaluation: str) -> None:
+    def _batches(
+        self,
+        truth: Truth,
+        request: EvaluationRequest,
+        maker: BatchMaker,
+        judge_run: JudgeRun,
+        stop: Callable[[], bool],  # noqa: ARG002 — the run knows it; other runners need it
+    ) -> Iterator[ScoredBatch]:
+        """Score the conversations of a request; yield them in batches, without those whose score has not changed."""
+        for scored in judge_run.evaluated(request.keys, partial(self.match, truth), maker.evaluation):
+            part = scored
+            if request.again:
+                with self.store.read() as con:
+                    part = changed_scores(con, maker.evaluation_id, scored, request.again)
+            yield maker.batch(part, self.store.clock(), unchanged=len(scored) - len(part))
+
+    def _evaluated_before(self, keys: Sequence[Key], evaluation: str) -> AbstractSet[tuple[str, str, str]]:
+        if not keys:
+            return frozenset()
+        with self.store.read() as con:
+            return evaluated_before(con, keys, evaluation)
+
+    def _save(
+        self, con: Connection, scores: NewScores, restated: AbstractSet[tuple[str, str, str]], evaluation: str
+    ) -> None:
         """Save scores, and the results by further criteria that follow from them."""
-        scores.save(con)
+        scores.save(con, restated)
         if evaluation == DEFAULT:
             save_further_results(con, scores.keys, self.further)
 
@@ -485,11 +503,7 @@ class EvaluationRunner:
         """Return conversations with their cases and labels, by start time."""
         with self.store.read() as con:
             conversations = load_conversations(con, keys)
-        labels = [truth.label_of(conversation.key) for conversation in conversations]
-        return [
-            MatchedConversation(conversation=conversation, match=truth.index.match(conversation, label), label=label)
-            for conversation, label in zip(conversations, labels, strict=True)
-        ]
+        return truth.matched(conversations)
 
     def _save_evaluation(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
         """Store the evaluation, and raise the sampling ratio of existing scores if the setting was raised."""

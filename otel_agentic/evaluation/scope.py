@@ -1,4 +1,4 @@
-"""The scope of an evaluation: active ground truth, sampling of conversations, and counts of outcomes and judge calls.
+"""The scope of an evaluation: active ground truth, and sampling of conversations.
 
 If evaluating all conversations costs too much, a hash of the conversation key selects those that are evaluated. A
 conversation has a fixed position in [0, 1) and is included if its position is below the ratio. Therefore a conversation
@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import CaseError, UsageError
 from otel_agentic.evaluators.registry import Chosen
-from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.scoring import ConversationScore, MatchedConversation, evaluator_version, truth_version
 from otel_agentic.store.conversations import conversations_named, shared_id_message
 from otel_agentic.store.judges import locations_of
 from otel_agentic.store.results import Recorded, recorded_ratios
 from otel_agentic.store.scores import Evaluation
-from otel_agentic.store.table import Measured, Scored
+from otel_agentic.store.table import Scored
 from otel_agentic.truth import Case, CaseIndex, Label, parse_cases, parse_labels
 from otel_agentic.truth.load import Redacts, redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     from otel_agentic.config import MatchingSettings, SamplingSettings, ScoringSettings
+    from otel_agentic.conversations.model import Conversation
     from otel_agentic.judges import Judge
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
@@ -58,21 +56,28 @@ class TruthFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """The active cases and labels, and the evaluation that they define together with a judge and settings.
+class Annotations:
+    """The active cases and labels, which conversations are matched with.
 
-    `deciding` are the evaluators of criteria. `verdicts` are those that people gave to single conversations, `mappings` the
-    cases that they chose for them. Neither is part of the evaluation's identity: a new one changes only the score of its
-    conversation.
+    `verdicts` are those that people gave to single conversations, `mappings` the cases that they chose for them.
     """
 
     index: CaseIndex
     labels: Mapping[str, Label]
-    judge: Judge
-    evaluation: Evaluation
-    deciding: Chosen = Chosen()  # noqa: RUF009 — frozen
     verdicts: Mapping[Key, ResolvedVerdict] = field(default_factory=dict)
     mappings: Mapping[Key, str] = field(default_factory=dict)
+
+    def are(self, other: Annotations) -> bool:
+        """Return whether these are the same objects, and not only equal ones."""
+        return all(getattr(self, item.name) is getattr(other, item.name) for item in fields(Annotations))
+
+    def matched(self, conversations: Iterable[Conversation]) -> list[MatchedConversation]:
+        """Return conversations with their cases and labels."""
+        labelled = ((conversation, self.label_of(conversation.key)) for conversation in conversations)
+        return [
+            MatchedConversation(conversation=conversation, match=self.index.match(conversation, label), label=label)
+            for conversation, label in labelled
+        ]
 
     def label_of(self, key: Key) -> Label | None:
         """Return the label of a conversation with the verdict and the case that take precedence, or None."""
@@ -83,6 +88,24 @@ class Truth:
             return label
         label = label or Label(conversation_id=key[1], case_id=None, verdict=None, line=0)
         return replace(label, case_id=case_id, case_method="person")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth(Annotations):
+    """The active cases and labels, and the evaluation that they define together with a judge and settings.
+
+    `deciding` are the evaluators of criteria. Verdicts and mappings are no part of the evaluation's identity: a new one
+    changes only the score of its conversation.
+    """
+
+    judge: Judge
+    evaluation: Evaluation
+    deciding: Chosen = Chosen()  # noqa: RUF009 — frozen
+
+    @property
+    def annotations(self) -> Annotations:
+        """What conversations are matched with, without the evaluation."""
+        return Annotations(index=self.index, labels=self.labels, verdicts=self.verdicts, mappings=self.mappings)
 
     def named(self, name: str) -> Truth:
         """Return the same truth for a named evaluation, whose scores are stored alongside those of other evaluations.
@@ -273,6 +296,10 @@ class Sample:
         ]
         return [key for key in keys if included[key]], unrecorded
 
+    def of(self, keys: Iterable[Key]) -> Sample:
+        """Return the sample with the recorded ratios of some conversations only."""
+        return replace(self, recorded={key: self.recorded[key] for key in keys if key in self.recorded})
+
     def marked(self, scored: Sequence[Scored]) -> list[Scored]:
         """Return scores with their sampling ratios."""
         return [
@@ -330,265 +357,3 @@ def _excluded_score(matched: MatchedConversation) -> ConversationScore:
         missing_outputs=(),
         explanation=_EXCLUDED_EXPLANATION,
     )
-
-
-@dataclass(slots=True)
-class _MetricCounts:
-    """Counts of one metric."""
-
-    evaluator: str
-    n: int = 0
-    values: int = 0
-    total: float = 0.0
-    labels: Counter[str] = field(default_factory=Counter)
-    not_evaluated: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def mean(self) -> float | None:
-        return self.total / self.values if self.values else None
-
-
-@dataclass(slots=True)
-class MetricTally:
-    """Accumulates metric scores, batch by batch.
-
-    Attributes:
-        conversations: number of conversations that evaluators were run on.
-        rows: number of scores.
-        caught_up: number of already scored conversations that evaluators were run on.
-        faults: messages of failed evaluators, with how often each occurred.
-    """
-
-    conversations: int = 0
-    rows: int = 0
-    caught_up: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    _counted: set[tuple[str, str]] = field(default_factory=set)
-    _metrics: dict[str, _MetricCounts] = field(default_factory=dict)
-
-    def add(self, measured: Sequence[Measured]) -> None:
-        """Count a batch."""
-        for item in measured:
-            key = (item.conversation.environment, str(item.conversation.conversation_id))
-            if key not in self._counted:
-                self._counted.add(key)
-                self.conversations += 1
-            self.rows += len(item.scores)
-            if item.faults:
-                self.faults.update(item.faults)
-            for score in item.scores:
-                counts = self._metrics.get(score.name)
-                if counts is None:
-                    counts = self._metrics[score.name] = _MetricCounts(item.evaluator.name)
-                if score.reason is not None and score.abstained:
-                    counts.not_evaluated[score.reason] += 1
-                    continue
-                counts.n += 1
-                if score.value is not None:
-                    counts.values += 1
-                    counts.total += score.value
-                if score.label is not None:
-                    counts.labels[score.label] += 1
-
-    def to_json(self, metrics: Collection[str]) -> dict[str, Any]:
-        """Return the counts as JSON, restricted to the requested metrics and sorted by name."""
-        return {
-            "conversations": self.conversations,
-            "rows": self.rows,
-            "caught_up": self.caught_up,
-            "faults": dict(self.faults.most_common()),
-            "metrics": [
-                {
-                    "name": name,
-                    "evaluator": counts.evaluator,
-                    "n": counts.n,
-                    "mean": counts.mean,
-                    "labels": dict(counts.labels.most_common()),
-                    "not_evaluated": dict(counts.not_evaluated.most_common()),
-                }
-                for name, counts in sorted(self._metrics.items())
-                if name in metrics
-            ],
-        }
-
-
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """Counts of a run's judge calls; each question counts once.
-
-    Attributes:
-        calls: model calls, retries included.
-        cached: answers from the cache.
-        verdicts: new verdicts.
-        failed: questions that the judge did not answer.
-        refused: questions not asked because the budget is exhausted.
-        postponed: questions left for a later run because the judge is unavailable.
-        input_tokens: tokens sent to the model.
-        output_tokens: tokens received from it.
-        cost_usd: US dollars; None if no price is known.
-        models: models that answered, now or when the answer was cached.
-        failure: message of the last failure.
-        canaries: deliberately wrong answers that were judged.
-        fooled: canaries that passed.
-    """
-
-    calls: int = 0
-    cached: int = 0
-    verdicts: int = 0
-    failed: int = 0
-    refused: int = 0
-    postponed: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None
-    models: set[str] = field(default_factory=set)
-    failure: str | None = None
-    canaries: int = 0
-    fooled: int = 0
-
-    def count(self, answer: Verdict | JudgeFailure) -> None:
-        """Count a verdict or a failure."""
-        if answer.model is not None:
-            self.models.add(answer.model)
-        if isinstance(answer, Verdict) and answer.cached:
-            self.cached += 1
-            return
-        self.verdicts += isinstance(answer, Verdict)
-        if isinstance(answer, JudgeFailure) and answer.reason == "judge_error":
-            self.failed += 1
-            self.failure = answer.message
-        self.refused += isinstance(answer, JudgeFailure) and answer.reason == "budget_exhausted"
-        self.calls += answer.tries
-        self.input_tokens += answer.input_tokens
-        self.output_tokens += answer.output_tokens
-        if answer.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + answer.cost_usd
-
-    def add(self, other: Tally) -> None:
-        """Add the counts of another run; the message is that of the last failure."""
-        for part in fields(Tally):
-            own_value, other_value = getattr(self, part.name), getattr(other, part.name)
-            if isinstance(own_value, int):
-                setattr(self, part.name, own_value + other_value)
-        if other.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + other.cost_usd
-        self.models |= other.models
-        self.failure = other.failure or self.failure
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the questions, tokens and cost as JSON."""
-        return {
-            "calls": self.calls,
-            "judged": self.verdicts,
-            "cached": self.cached,
-            "failed": self.failed,
-            "failure": self.failure,
-            "refused": self.refused,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_usd": self.cost_usd,
-        }
-
-
-@dataclass(slots=True, kw_only=True)
-class CriterionTally:
-    """Counts of one deciding criterion.
-
-    Attributes:
-        outcomes: conversations by its outcome.
-        alone: conversations that fail by it and by no other criterion.
-        uncovered: conversations that are not evaluated because of it alone: every other criterion passed.
-    """
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    alone: int = 0
-    uncovered: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class EvaluationSummary:
-    """The result of an evaluation run, accumulated batch by batch.
-
-    Attributes:
-        evaluation_id: the evaluation.
-        outcomes: conversations by outcome.
-        reasons: conversations that were not evaluated, by reason.
-        warnings: warnings of the matched cases.
-        restated: number of scored conversations that had a score before.
-        unchanged: number of conversations that were scored again with the same result.
-        partial_fails: number of failures although other required parts were not evaluated.
-        known_failures: number not evaluated because the judge is unsure, although another part failed.
-        criteria: counts of each deciding criterion, by its name.
-        answers: conversations with annotated answers, by the outcome of their answers alone.
-        compared: number of conversations with both a recorded verdict and a computed outcome.
-        disagreements: number of those in which the two differ.
-        tally: judge calls.
-        metrics: counts of metric scores.
-    """
-
-    evaluation_id: str
-    outcomes: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    warnings: set[str] = field(default_factory=set)
-    restated: int = 0
-    unchanged: int = 0
-    partial_fails: int = 0
-    known_failures: int = 0
-    criteria: dict[str, CriterionTally] = field(default_factory=dict)
-    answers: Counter[str] = field(default_factory=Counter)
-    compared: int = 0
-    disagreements: int = 0
-    tally: Tally = field(default_factory=Tally)
-    metrics: MetricTally = field(default_factory=MetricTally)
-
-    @property
-    def scored(self) -> int:
-        """Conversations scored."""
-        return self.outcomes.total()
-
-    @property
-    def n(self) -> int:
-        """Conversations evaluated: those that passed or failed."""
-        return self.outcomes["pass"] + self.outcomes["fail"]
-
-    def add(self, part: Sequence[Scored], before: AbstractSet[Key], *, unchanged: int) -> None:
-        """Count a stored batch.
-
-        Args:
-            part: the stored scores.
-            before: conversations that had a score before.
-            unchanged: number of further conversations that were scored with the same result as before.
-        """
-        self.unchanged += unchanged
-        for item in part:
-            score = item.score
-            self.outcomes[score.outcome] += 1
-            if score.reason is not None:
-                self.reasons[score.reason] += 1
-            if item.match.warning is not None:
-                self.warnings.add(item.match.warning)
-            self.restated += (score.environment, score.conversation_id) in before
-            self.partial_fails += score.partial and score.outcome == "fail"
-            self.known_failures += score.outcome == "not_evaluated" and score.known_failure is not None
-            self._count_criteria(score)
-            if score.outcome_source != "computed" and score.computed_outcome != "not_evaluated":
-                self.compared += 1
-                self.disagreements += score.computed_outcome != score.outcome
-
-    def _count_criteria(self, score: ConversationScore) -> None:
-        open_criteria = [criterion for criterion in score.criteria if criterion.outcome != "pass"]
-        failed = [criterion for criterion in open_criteria if criterion.outcome == "fail"]
-        for criterion in score.criteria:
-            tally = self.criteria.setdefault(criterion.name, CriterionTally())
-            tally.outcomes[criterion.outcome] += 1
-            tally.alone += failed == [criterion]
-            tally.uncovered += open_criteria == [criterion] and not failed
-        self.answers.update(criterion.outcome for criterion in score.annotated if criterion.name == "answer")
-
-    def merge(self, other: EvaluationSummary) -> None:
-        """Add the conversations and judge calls of another run of the same evaluation."""
-        self.outcomes.update(other.outcomes)
-        self.reasons.update(other.reasons)
-        self.warnings |= other.warnings
-        self.unchanged += other.unchanged
-        self.tally.add(other.tally)

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, cast, get_args
 
 import orjson
 
@@ -266,21 +266,30 @@ def evaluating(evaluators: Sequence[Evaluator | AskingEvaluator], subject: Subje
 
     The questions of all evaluators are asked together.
     """
-    needs_of = {evaluator.name: frozenset(evaluator.needs) for evaluator in evaluators}
     known: dict[Need, Missing | None] = {}
-    lacking = {needs: first_missing(subject, needs, known) for needs in set(needs_of.values())}
-    able = [evaluator for evaluator in evaluators if lacking[needs_of[evaluator.name]] is None]
-    ran = {evaluator.name: _evaluated(evaluator, subject) for evaluator in able if not asks(evaluator)}
-    judge_results = yield from together(
-        [_dialogue_with_judge(evaluator, subject) for evaluator in able if asks(evaluator)]
-    )
-    ran |= {result.evaluator.name: result for result in judge_results}
-    return [
-        Ran(evaluator, abstentions(evaluator, *lack))
-        if (lack := lacking[needs_of[evaluator.name]]) is not None
-        else ran[evaluator.name]
-        for evaluator in evaluators
-    ]
+    lacking: dict[AbstractSet[Need], Missing | None] = {}
+    results: list[Ran | None] = []
+    dialogues = []
+    for evaluator, needs, asks_judge in _needs_of(evaluators):
+        if needs not in lacking:
+            lacking[needs] = first_missing(subject, needs, known)
+        if (lack := lacking[needs]) is not None:
+            results.append(Ran(evaluator, abstentions(evaluator, *lack)))
+        elif asks_judge:
+            results.append(None)
+            dialogues.append(_dialogue_with_judge(cast("AskingEvaluator", evaluator), subject))
+        else:
+            results.append(_evaluated(evaluator, subject))
+    judge_results = iter((yield from together(dialogues)) if dialogues else ())
+    return [next(judge_results) if ran is None else ran for ran in results]
+
+
+@by_identity(_CACHED)
+def _needs_of(
+    evaluators: Sequence[Evaluator | AskingEvaluator],
+) -> Sequence[tuple[Evaluator | AskingEvaluator, frozenset[Need], bool]]:
+    """Return evaluators with their needs, and whether they ask a judge."""
+    return [(evaluator, frozenset(evaluator.needs), asks(evaluator)) for evaluator in evaluators]
 
 
 def abstentions(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def core_score_ids(
 ) -> list[str]:
     """Return the ids of core scores; each key is the name of a score, followed by what `core_score_id` calls its key."""
     prefix = _encoded(evaluation_id, score.environment, score.conversation_id, score.revision)[:-1] + b", "
-    return [sha256(prefix + _items(*key)).hexdigest()[:32] for key in keys]
+    return _digests(prefix, [_items(*key) for key in keys])
 
 
 def target_of(score: MetricScore) -> str:
@@ -52,14 +53,30 @@ def score_ids_of(
     Scores of the same metric and location are distinguished by their order.
     """
     prefix = _encoded(evaluation_id, environment, conversation_id, revision)
+    keys = list(map(_KEY, scores))
+    if len(set(keys)) == len(keys):
+        return _digests(prefix, [_part(*key, 0) for key in keys])
     counts: dict[tuple[Any, ...], int] = {}
-    ids = []
-    for score in scores:
-        key = (score.name, score.turn_index, score.position, score.tool_name, score.parameter)
+    parts = []
+    for key in keys:
         count = counts.get(key, 0)
         counts[key] = count + 1
-        ids.append(sha256(prefix + _part(*key, count)).hexdigest()[:32])
-    return ids
+        parts.append(_part(*key, count))
+    return _digests(prefix, parts)
+
+
+#: What distinguishes the scores of an evaluator.
+_KEY: Final = attrgetter("name", "turn_index", "position", "tool_name", "parameter")
+
+
+def _digests(prefix: bytes, parts: Iterable[bytes]) -> list[str]:
+    """Return a hash of each part after the prefix, which is read once: that takes half of the time."""
+    start, digests = sha256(prefix), []
+    for part in parts:
+        digest = start.copy()
+        digest.update(part)
+        digests.append(digest.hexdigest()[:32])
+    return digests
 
 
 def _encoded(*parts: object) -> bytes:

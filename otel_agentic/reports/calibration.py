@@ -44,7 +44,8 @@ from otel_agentic.truth.annotations import ANSWER, CORRECT, resolve, votes_of
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Turn
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.evaluation.scope import Tally, Truth, TruthFile
+    from otel_agentic.evaluation.batch import Tally
+    from otel_agentic.evaluation.scope import Truth, TruthFile
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.scoring.model import TurnScore
     from otel_agentic.stats import Estimate

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from otel_agentic.errors import BadInputError
+from otel_agentic.evaluation.batch import Tally
 from otel_agentic.evaluation.judge_runs import StoppableBudget, answers_to
 from otel_agentic.evaluation.run import judge_json
-from otel_agentic.evaluation.scope import Tally
 from otel_agentic.evaluators.base import MetricScore, Subject, asks
 from otel_agentic.evaluators.registry import metrics_by_name, owner_of
 from otel_agentic.evaluators.run import FailureRules, evaluating

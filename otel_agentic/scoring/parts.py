@@ -401,14 +401,14 @@ def combine(parts: Sequence[Part]) -> Part:
     """
     if not parts:
         return not_evaluated("no_data", "the case expects nothing that can be scored")
-    if any(part.reason == "judge_unsure" for part in parts):
-        return _unsure(parts)
-    for outcome in ("fail", "not_evaluated"):
-        decisive = [part for part in parts if part.outcome == outcome]
-        if decisive:
-            explanation = "; ".join(dict.fromkeys(part.explanation for part in decisive))
-            return Part(outcome=decisive[0].outcome, reason=decisive[0].reason, explanation=explanation)
-    return passed("every needed part passed" if len(parts) > 1 else parts[0].explanation)
+    left = [part for part in parts if part.outcome != "pass"]
+    if not left:
+        return passed("every needed part passed" if len(parts) > 1 else parts[0].explanation)
+    if any(part.reason == "judge_unsure" for part in left):
+        return _unsure(left)
+    decisive = [part for part in left if part.outcome == "fail"] or left
+    explanation = "; ".join(dict.fromkeys(part.explanation for part in decisive))
+    return Part(outcome=decisive[0].outcome, reason=decisive[0].reason, explanation=explanation)
 
 
 def _unsure(parts: Sequence[Part]) -> Part:

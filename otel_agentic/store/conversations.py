@@ -120,16 +120,12 @@ WHERE c.rowid IN (
 )
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
-#: Loads turns, or calls.
+#: Loads turns, or calls, of revisions.
 _LOAD_PARTS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, {columns}
 FROM {table} t
 WHERE t.rowid IN (
-    SELECT p.rowid
-    FROM {table} p
-    JOIN conversations c USING (environment, conversation_id, revision)
-    SEMI JOIN requested USING (environment, conversation_id)
-    WHERE NOT c.superseded
+    SELECT p.rowid FROM {table} p SEMI JOIN requested USING (environment, conversation_id, revision)
 )
 ORDER BY {order}
 """
@@ -323,26 +319,63 @@ def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
     drop_results(con, dissolved)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRows:
+    """Conversations as they are stored: a process that has no connection restores them.
+
+    `types` are the types of the columns, by table. `definitions` are the lists of tools, by hash.
+    """
+
+    types: Mapping[str, Mapping[str, str]]
+    conversations: Sequence[tuple[Any, ...]]
+    turns: Sequence[tuple[Any, ...]]
+    calls: Sequence[tuple[Any, ...]]
+    definitions: Mapping[str | None, Mapping[str, Any]]
+
+    def read(self) -> list[Conversation]:
+        """Return the conversations, by start time."""
+        for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW):
+            row.describe(self.types[row.table])
+        calls: dict[tuple[str, str, int], list[ToolCall]] = {}
+        for environment, conversation_id, index, *values in self.calls:
+            calls.setdefault((environment, conversation_id, index), []).append(_CALL_ROW.build(values))
+        turns: dict[Key, list[Turn]] = {}
+        for environment, conversation_id, index, *values in self.turns:
+            turn = _TURN_ROW.build(values, calls=tuple(calls.get((environment, conversation_id, index), ())))
+            turns.setdefault((environment, conversation_id), []).append(turn)
+        return [
+            _CONVERSATION_ROW.build(
+                values, turns=tuple(turns.get((values[0], values[1]), ())), tool_definitions=self.definitions.get(tools)
+            )
+            for tools, *values in self.conversations
+        ]
+
+
+def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key]) -> ConversationRows:
+    """Return the rows of the newest revisions of some conversations."""
+    types = {row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)}
+    sql = _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c"))
+    rows = rows_with(con, key_columns(keys), sql)
+    columns = ["definitions_hash", *_CONVERSATION_ROW.describe(types["conversations"])]
+    revisions = {name: [row[columns.index(name)] for row in rows] for name in _OWNER}
+    parts = {
+        row.table: rows_with(
+            con, revisions, _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=order)
+        )
+        for row, order in ((_TURN_ROW, "t.turn_index"), (_CALL_ROW, "t.turn_index, t.position"))
+    }
+    return ConversationRows(
+        types=types,
+        conversations=rows,
+        turns=parts["turns"],
+        calls=parts["tool_calls"],
+        definitions=load_definitions(con, {row[0] for row in rows}),
+    )
+
+
 def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Conversation]:
     """Return the newest revisions of some conversations, by start time."""
-    requested = key_columns(keys)
-    calls: dict[tuple[str, str, int], list[ToolCall]] = {}
-    sql = _LOAD_PARTS.format(columns=_CALL_ROW.select(con, "t"), table="tool_calls", order="t.turn_index, t.position")
-    for environment, conversation_id, index, *values in rows_with(con, requested, sql):
-        calls.setdefault((environment, conversation_id, index), []).append(_CALL_ROW.build(values))
-    turns: dict[Key, list[Turn]] = {}
-    sql = _LOAD_PARTS.format(columns=_TURN_ROW.select(con, "t"), table="turns", order="t.turn_index")
-    for environment, conversation_id, index, *values in rows_with(con, requested, sql):
-        turn = _TURN_ROW.build(values, calls=tuple(calls.get((environment, conversation_id, index), ())))
-        turns.setdefault((environment, conversation_id), []).append(turn)
-    rows = rows_with(con, requested, _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c")))
-    definitions = load_definitions(con, {row[0] for row in rows})
-    return [
-        _CONVERSATION_ROW.build(
-            values, turns=tuple(turns.get((values[0], values[1]), ())), tool_definitions=definitions.get(tools)
-        )
-        for tools, *values in rows
-    ]
+    return load_conversation_rows(con, keys).read()
 
 
 def conversations_named(con: DuckDBPyConnection, names: Iterable[str]) -> dict[str, list[Key]]:

@@ -298,23 +298,17 @@ _NOT_INSERTED: Final = ("agent", "agent_version", "service", "criterion", "crite
 _NAMED: Final = ("environment", *_NOT_INSERTED, "dataset", "case_id")
 
 
-def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], criteria: str = "") -> None:
+def save_results(con: DuckDBPyConnection, columns: Mapping[str, Column], criteria: str) -> None:
     """Replace the results of conversations, by all criteria, by those that were just computed.
 
     Args:
         con: a connection in the transaction that saves the scores.
-        evaluation_id: the evaluation.
-        scored: the new scores; a revision that was superseded in the meantime gets no result.
+        columns: see `result_columns`; a revision that was superseded in the meantime gets no result.
         criteria: the deciding criteria, as in `scoring.criteria.fingerprint`.
     """
-    if not scored:
-        return
-    keys = key_columns((item.score.environment, item.score.conversation_id) for item in scored)
-    columns = {
-        **_columns(evaluation_id, scored),
-        "criterion": [CORRECT] * len(scored),
-        "criteria": [criteria] * len(scored),
-    }
+    size = len(columns["conversation_id"])
+    keys = key_columns(zip(columns["environment"], columns["conversation_id"], strict=True))
+    columns = {**columns, "criterion": [CORRECT] * size, "criteria": [criteria] * size}
     named = {name: columns[name] for name in _NAMED}
     before = rows_with(con, keys, _FORGET)
     ((subjects, cases),) = rows_with(con, named, _NEW)
@@ -323,7 +317,7 @@ def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[S
             rows_with(con, named, statement, fetch=False)
     requested = {name: values for name, values in columns.items() if name not in _NOT_INSERTED}
     after = rows_with(con, requested, _INSERT, {"criteria": criteria})
-    if len(after) < len(scored):
+    if len(after) < size:
         _retire(con, keys)
     note(con, [*before, *after])
 
@@ -374,7 +368,8 @@ def watermark(con: DuckDBPyConnection, now_ns: int, lateness_ns: int) -> int:
     return final_ns if waiting_ns is None else min(final_ns, waiting_ns - 1)
 
 
-def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
+def result_columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
+    """Return the new results of conversations under an evaluation, for `save_results`."""
     scores, conversations = [item.score for item in scored], [item.conversation for item in scored]
     tags = [() if item.match.case is None else item.match.case.tags for item in scored]
     dimensions = [mean_dimensions(score.tools) for score in scores]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otel_agentic.evaluators.base import CORE, MetricScore, Target
 from otel_agentic.evaluators.score_ids import core_score_ids, target_of
@@ -28,7 +27,9 @@ from otel_agentic.store.table import (
     NewRows,
     Raw,
     Scored,
+    Table,
     fields_of,
+    parse_json,
 )
 
 if TYPE_CHECKING:
@@ -53,14 +54,24 @@ CONVERSATION_DETAILS: Final = (
 )  # fmt: skip
 
 
-def match_rows(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> NewRows:
+#: The types of columns, by table.
+Types: TypeAlias = Mapping[str, Mapping[str, str]]
+_TABLES: Final = ("scores", "matches", "tool_faults", "tool_counts", "call_pairs")
+
+
+def score_types(con: DuckDBPyConnection) -> Types:
+    """Return the types of the columns of all tables of scores."""
+    return {table: Table(con, table).types for table in _TABLES}
+
+
+def match_rows(types: Types, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> NewRows:
     """Return the rows of `matches`: the case of each conversation."""
     matches = [item.match for item in scored]
     suggestions = [match.suggestion for match in matches]
     case: Callable[[Match, str], Any] = lambda match, name: getattr(match.case, name) if match.case else None  # noqa: E731
-    return NewRows(
-        con,
+    return NewRows.of(
         "matches",
+        types["matches"],
         {
             **identity,
             **fields_of(matches, "method", "confidence", "reason", "warning"),
@@ -101,14 +112,14 @@ def identity_of(
 _Scores = list[tuple["Conversation", "ConversationScore", "ToolScore"]]
 
 
-def fault_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> NewRows:
+def fault_rows(types: Types, evaluation_id: str, scores: _Scores) -> NewRows:
     """Return the rows of `tool_faults`."""
     rows = [(conversation, score, tools, fault) for conversation, score, tools in scores for fault in tools.faults]
     faults = [fault for *_, fault in rows]
     impacts = [impact for _, _, tools in scores for impact in impacts_of(tools)]
-    return NewRows(
-        con,
+    return NewRows.of(
         "tool_faults",
+        types["tool_faults"],
         {
             **identity_of([evaluation_id] * len(rows), [score for _, score, _, _ in rows]),
             **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index", "actual_position"),
@@ -156,12 +167,12 @@ def _trace_of(conversation: Conversation, fault: ToolFault) -> str | None:
     return next((call.trace_id for call in calls if call.span_id == fault.span_id), None)
 
 
-def count_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> NewRows:
+def count_rows(types: Types, evaluation_id: str, scores: _Scores) -> NewRows:
     """Return the rows of `tool_counts`."""
     rows = [(score, tools.turn_index, count) for _, score, tools in scores for count in tool_counts(tools)]
-    return NewRows(
-        con,
+    return NewRows.of(
         "tool_counts",
+        types["tool_counts"],
         {
             **identity_of([evaluation_id] * len(rows), [score for score, _, _ in rows]),
             "turn_index": [turn_index for _, turn_index, _ in rows],
@@ -172,7 +183,7 @@ def count_rows(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> 
     )
 
 
-def pair_rows(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> NewRows:
+def pair_rows(types: Types, evaluation_id: str, scored: Sequence[Scored]) -> NewRows:
     """Return the rows of `call_pairs`."""
     rows = [
         (evaluation_id, item.score.environment, item.score.conversation_id, item.score.revision, alternative, *pair)
@@ -182,7 +193,8 @@ def pair_rows(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scor
         for pair in call_pairs(tools)
     ]
     names = ("evaluation_id", "environment", "conversation_id", "revision", "alternative", *CallPair._fields)
-    return NewRows(con, "call_pairs", dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {})
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+    return NewRows.of("call_pairs", types["call_pairs"], columns)
 
 
 #: The columns of `scores` with equal values in all scores of one evaluator and conversation.
@@ -191,79 +203,99 @@ _IDENTITY: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of `scores`; `columns` are the values of columns that only some core scores have, empty without core scores."""
-
-    identities: list[tuple[Any, ...]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
-    scores: list[MetricScore] = field(default_factory=list)
-    columns: list[Mapping[str, Any]] = field(default_factory=list)
-
-    def converted(self, con: DuckDBPyConnection, now_ns: int) -> NewRows:
-        """Return the rows, of which there is at least one, as arrays."""
-        size, scores = len(self.scores), self.scores
-        names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, self.columns))))
-        return NewRows(
-            con,
-            "scores",
-            {
-                **dict(zip(_IDENTITY, zip(*self.identities, strict=True), strict=True)),
-                "score_id": self.ids,
-                "target": self.targets,
-                **fields_of(scores, "turn_index", "position", "name", "label", "reason", "tool_name", "parameter"),
-                "value": [None if score.value is None else float(score.value) for score in scores],
-                "explanation": [score.explanation or None for score in scores],
-                "details": [score.details or None for score in scores],
-                "superseded": [False] * size,
-                "scored_at": [now_ns] * size,
-                **{name: [columns.get(name) for columns in self.columns] for name in names},
-            },
-        )
+#: The columns of `scores` that follow from a score, in the order of `_row` and `_metric_columns`.
+_SCORE: Final = (
+    "target", "name", "value", "label", "reason", "explanation", "turn_index", "position", "tool_name", "parameter", "details",
+)  # fmt: skip
+#: The columns of core scores that no other score has.
+_FURTHER: Final = (
+    "fail_reason", *CONVERSATION_COLUMNS, "sample_ratio", "metrics_at", "case_turn_index", *DIMENSIONS,
+)  # fmt: skip
 
 
-def score_rows(
-    con: DuckDBPyConnection,
-    measured: Iterable[Measured],
-    now_ns: int,
-    core: Iterable[Scored] = (),
-    *,
-    evaluation_id: str = "",
-    evaluation: str = DEFAULT,
-) -> list[NewRows]:
-    """Return the core scores of conversations, which have more columns, and the scores of evaluators.
-
-    Args:
-        con: a connection.
-        measured: the scores of evaluators.
-        now_ns: the current time.
-        core: the conversations whose core scores are included.
-        evaluation_id: the evaluation of the core scores.
-        evaluation: its name.
-    """
-    rows = _Rows()
-    for scored in core:
-        score = scored.score
+def core_rows(
+    types: Types, scored: Sequence[Scored], now_ns: int, *, evaluation_id: str, evaluation: str = DEFAULT
+) -> NewRows:
+    """Return the core scores of conversations under an evaluation, which have more columns than other scores."""
+    rows: list[tuple[Any, ...]] = []
+    identities: list[tuple[Any, ...]] = []
+    ids: list[str] = []
+    for item in scored:
+        score, own = item.score, list(_core_scores(item, now_ns))
+        rows += [row for _, row in own]
+        ids += core_score_ids(score, evaluation_id, [(row[1], *key) for key, row in own])
         identity = (
             evaluation_id, evaluation, CORE, evaluation_id, score.environment, score.conversation_id, score.revision,
         )  # fmt: skip
-        items = list(_core_scores(scored, now_ns))
-        ids = core_score_ids(score, evaluation_id, [(metric_score.name, *key) for _, key, metric_score, _ in items])
-        rows.identities.extend([identity] * len(items))
-        rows.ids.extend(ids)
-        rows.targets.extend([target for target, *_ in items])
-        rows.scores.extend([metric_score for _, _, metric_score, _ in items])
-        rows.columns.extend([columns for *_, columns in items])
-    plain = _Rows()
+        identities += [identity] * len(own)
+    return _rows(types, identities, ids, dict(zip((*_SCORE, *_FURTHER), zip(*rows, strict=True), strict=False)), now_ns)
+
+
+def metric_rows(types: Types, measured: Iterable[Measured], now_ns: int) -> NewRows:
+    """Return the scores of evaluators."""
+    scores: list[MetricScore] = []
+    identities: list[tuple[Any, ...]] = []
+    ids: list[str] = []
     for item in measured:
-        plain.identities.extend([_identity_of(item)] * len(item.scores))
-        plain.ids.extend(item.score_ids)
-        plain.targets.extend(map(target_of, item.scores))
-        plain.scores.extend(
-            [score if score.reason is None or score.abstained else replace(score, reason=None) for score in item.scores]
+        scores += item.scores
+        ids += item.score_ids
+        identities += [_identity_of(item)] * len(item.scores)
+    return _rows(types, identities, ids, _metric_columns(scores), now_ns)
+
+
+def _rows(
+    types: Types,
+    identities: Sequence[tuple[Any, ...]],
+    ids: Sequence[str],
+    columns: Mapping[str, Sequence[Any]],
+    now_ns: int,
+) -> NewRows:
+    """Return rows of `scores`, given their identities, ids and other columns."""
+    size = len(ids)
+    identity = dict(zip(_IDENTITY, zip(*identities, strict=True), strict=False))
+    constant: dict[str, Sequence[Any]] = {"superseded": [False] * size, "scored_at": [now_ns] * size}
+    return NewRows.of("scores", types["scores"], {**identity, "score_id": ids, **columns, **constant} if size else {})
+
+
+def _metric_columns(scores: Sequence[MetricScore]) -> dict[str, Sequence[Any]]:
+    """Return the columns `_SCORE` of scores of evaluators."""
+    return {
+        "target": list(map(target_of, scores)),
+        **fields_of(scores, "name", "label", "turn_index", "position", "tool_name", "parameter"),
+        "value": [None if score.value is None else float(score.value) for score in scores],
+        "reason": [score.reason if score.value is None and score.label is None else None for score in scores],
+        "explanation": [score.explanation or None for score in scores],
+        "details": [score.details or None for score in scores],
+    }
+
+
+#: The columns of `scores` that are fields of a score, in the order of its fields.
+_FIELDS: Final = (
+    "name", "value", "label", "explanation", "reason", "turn_index", "position", "tool_name", "parameter", "details",
+)  # fmt: skip
+
+
+def read_metric_rows(rows: NewRows) -> tuple[list[MetricScore], list[str]]:
+    """Return the scores of `metric_rows` and their ids."""
+    *columns, ids = rows.columns(*_FIELDS, "score_id")
+    scores = [
+        MetricScore(
+            name=name,
+            value=value,
+            label=label,
+            explanation=explanation or "",
+            reason=reason,
+            turn_index=turn_index,
+            position=position,
+            tool_name=tool_name,
+            parameter=parameter,
+            details=parse_json(details) or {},
         )
-    return [part.converted(con, now_ns) for part in (rows, plain) if part.scores]
+        for name, value, label, explanation, reason, turn_index, position, tool_name, parameter, details in zip(
+            *columns, strict=True
+        )
+    ]
+    return scores, ids
 
 
 def _identity_of(item: Measured) -> tuple[Any, ...]:
@@ -279,124 +311,89 @@ def _identity_of(item: Measured) -> tuple[Any, ...]:
     )
 
 
-#: Target, key that distinguishes scores of one name, score, and further columns.
-_CoreScore = tuple[Target, tuple[int | str | None, ...], MetricScore, Mapping[str, Any]]
+#: What distinguishes scores of one name, and a row.
+_CoreScore = tuple[tuple[int | str | None, ...], tuple[Any, ...]]
+_NOTHING_FURTHER: Final = (None,) * len(_FURTHER)
+_OF_CONVERSATION: Final = attrgetter(*CONVERSATION_COLUMNS)
+#: Between `fail_reason` and `computed_outcome`, between `computed_reason` and `case_turn_index`, and between `fail_reason` and the
+#: dimensions.
+_BEFORE_COMPUTED: Final = (None,) * CONVERSATION_COLUMNS.index("computed_outcome")
+_AFTER_COMPUTED: Final = (None,) * (len(CONVERSATION_COLUMNS) - len(_BEFORE_COMPUTED))
+_BEFORE_DIMENSIONS: Final = (None,) * (len(_FURTHER) - 1 - len(DIMENSIONS))
 
 
 def _core_scores(item: Scored, now_ns: int) -> Iterator[_CoreScore]:
     score = item.score
-    total = _core_score(
-        CONVERSATION,
-        score.outcome,
-        score.reason,
-        value=_VALUES[score.outcome],
-        explanation=score.explanation,
-        details=_details_of(score),
-    )
-    columns = {
-        "fail_reason": _fail_reason(score.outcome, score.reason),
-        **{name: getattr(score, name) for name in CONVERSATION_COLUMNS},
-        "sample_ratio": item.sample_ratio,
-        "metrics_at": now_ns if item.metrics else None,
-    }
-    yield "conversation", (), total, columns
+    metrics_at = now_ns if item.metrics else None
+    further = (
+        _fail_reason(score.outcome, score.reason), *_OF_CONVERSATION(score), item.sample_ratio, metrics_at, None,
+        *_NO_DIMENSIONS,
+    )  # fmt: skip
+    value, details = _VALUES[score.outcome], _details_of(score)
+    verdict = (score.outcome, score.reason, score.explanation)
+    yield (), _row("conversation", CONVERSATION, value, verdict, details=details, further=further)
     for name, outcome, reason, explanation in score.annotated:
         if name in CASE_CRITERIA:
             value = _VALUES[outcome]
-            criterion = _core_score(f"agentic.{name}", outcome, reason, value=value, explanation=explanation)
-            yield "conversation", ("criterion",), criterion, {}
+            yield ("criterion",), _row("conversation", f"agentic.{name}", value, (outcome, reason, explanation))
     yield from map(_turn_score, score.turns)
     for tools in score.tools:
         yield from _tool_scores(tools)
     has_faults = any(tools.faults for tools in score.tools)
     for call, fault in faulty(judged_calls(item.conversation, score)) if has_faults else ():
-        call_score = MetricScore(
-            name="agentic.tool.call",
-            value=0.0,
-            label="fail",
-            explanation=fault.explanation,
-            turn_index=call.turn_index,
-            position=call.actual_position,
-            tool_name=call.tool_name,
-        )
-        yield "call", call.score_key(fault), call_score, {}
+        yield call.score_key(fault), (
+            "call", "agentic.tool.call", 0.0, "fail", None, fault.explanation or None, call.turn_index, call.actual_position,
+            call.tool_name, None, None, *_NOTHING_FURTHER,
+        )  # fmt: skip
 
 
 def _turn_score(turn: TurnScore) -> _CoreScore:
     outcome, reason = turn.answer_outcome, turn.answer_reason
     is_open = outcome == "not_evaluated"
-    score = _core_score(
-        ANSWER,
-        outcome,
-        reason,
-        value=None if is_open else turn.answer_score,
-        explanation=turn.explanation,
-        turn_index=turn.turn_index,
-        details=_present({"tool_outcome": turn.tool_outcome, "answer_score": turn.answer_score if is_open else None}),
-    )
-    columns = {
-        "fail_reason": _fail_reason(outcome, reason),
-        "computed_outcome": turn.outcome,
-        "computed_reason": turn.reason,
-        "case_turn_index": turn.case_turn_index,
-    }
-    return "turn", (turn.turn_index,), score, columns
+    value = None if is_open else turn.answer_score
+    details = _present({"tool_outcome": turn.tool_outcome, "answer_score": turn.answer_score if is_open else None})
+    computed = (*_BEFORE_COMPUTED, turn.outcome, turn.reason, *_AFTER_COMPUTED)
+    further = (_fail_reason(outcome, reason), *computed, turn.case_turn_index, *_NO_DIMENSIONS)
+    index = turn.turn_index
+    verdict = (outcome, reason, turn.explanation)
+    return (index,), _row("turn", ANSWER, value, verdict, turn_index=index, details=details, further=further)
 
 
 def _tool_scores(tools: ToolScore) -> Iterator[_CoreScore]:
     """Yield the score of an expectation, and that of each dimension that applies."""
     target: Target = "conversation" if tools.turn_index is None else "turn"
-    key, explanation, dimensions = (tools.turn_index,), tools.explanation, tools.dimensions
-    columns: dict[str, Any] = {
-        "fail_reason": _fail_reason(tools.outcome, tools.reason),
-        **{name: dimensions.get(name) for name in DIMENSIONS},
-    }
-    overall = _core_score(
-        TOOLS,
-        tools.outcome,
-        tools.reason,
-        value=tools.overall,
-        explanation=explanation,
-        turn_index=tools.turn_index,
-        details=tools.evidence,
-    )
-    yield target, key, overall, columns
-    for name in DIMENSIONS:
-        if (value := dimensions.get(name)) is not None:
-            outcome: Outcome = "pass" if value >= 1.0 else "fail"
-            score = _core_score(
-                f"agentic.tool.{name}",
-                "not_evaluated" if tools.outcome == "not_evaluated" else outcome,
-                tools.reason,
-                value=value,
-                explanation=explanation,
-                turn_index=tools.turn_index,
-            )
-            yield target, key, score, {}
+    index, outcome, reason, explanation = tools.turn_index, tools.outcome, tools.reason, tools.explanation
+    values = tuple(map(tools.dimensions.get, DIMENSIONS))
+    further = (_fail_reason(outcome, reason), *_BEFORE_DIMENSIONS, *values)
+    key = (index,)
+    verdict = (outcome, reason, explanation)
+    yield key, _row(target, TOOLS, tools.overall, verdict, turn_index=index, details=tools.evidence, further=further)
+    for name, value in zip(DIMENSIONS, values, strict=True):
+        if value is not None:
+            own: Outcome = outcome if outcome == "not_evaluated" else "pass" if value >= 1.0 else "fail"
+            yield key, _row(target, f"agentic.tool.{name}", value, (own, reason, explanation), turn_index=index)
 
 
 _VALUES: Final[Mapping[str, float | None]] = {"pass": 1.0, "fail": 0.0, "not_evaluated": None}
+_NO_DIMENSIONS: Final = (None,) * len(DIMENSIONS)
 
 
-def _core_score(
+def _row(
+    target: Target,
     name: str,
-    outcome: Outcome,
-    reason: FailReason | NotEvaluatedReason | None,
-    *,
-    explanation: str,
     value: float | None,
+    verdict: tuple[Outcome, FailReason | NotEvaluatedReason | None, str],
+    *,
     turn_index: int | None = None,
     details: Mapping[str, Any] | None = None,
-) -> MetricScore:
-    return MetricScore(
-        name=name,
-        value=value,
-        label=outcome,
-        reason=cast("NotEvaluatedReason", reason) if outcome == "not_evaluated" else None,
-        explanation=explanation,
-        turn_index=turn_index,
-        details=details or {},
-    )
+    further: tuple[Any, ...] = _NOTHING_FURTHER,
+) -> tuple[Any, ...]:
+    """Return the columns `_SCORE` and `_FURTHER` of a core score; `verdict` is its outcome, reason and explanation."""
+    outcome, reason, explanation = verdict
+    reason = reason if outcome == "not_evaluated" else None
+    return (
+        target, name, value, outcome, reason, explanation or None, turn_index, None, None, None, details or None, *further,
+    )  # fmt: skip
 
 
 def _fail_reason(outcome: Outcome, reason: str | None) -> str | None:

@@ -6,20 +6,32 @@ The newest score of each conversation and evaluation counts; older ones are kept
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import CORE
 from otel_agentic.scoring.scope import OPEN_REASONS
 from otel_agentic.store.connection import DEFAULT
-from otel_agentic.store.results import save_results
-from otel_agentic.store.score_rows import count_rows, fault_rows, identity_of, match_rows, pair_rows, score_rows
+from otel_agentic.store.results import result_columns, save_results
+from otel_agentic.store.score_rows import (
+    Types,
+    core_rows,
+    count_rows,
+    fault_rows,
+    identity_of,
+    match_rows,
+    metric_rows,
+    pair_rows,
+    read_metric_rows,
+)
 from otel_agentic.store.table import (
     BOUNDS,
+    Column,
     Key,
     Measured,
+    NewRows,
     Raw,
     Scored,
     Selection,
@@ -33,6 +45,7 @@ from otel_agentic.store.table import (
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from otel_agentic.evaluators.base import MetricScore
 
 _REMEMBER: Final = """
 UPDATE evaluations SET last_run_at = make_timestamp_ns($now) WHERE evaluation_id IN (SELECT unnest($ids))
@@ -155,12 +168,39 @@ def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str 
     return {(environment, conversation_id) for environment, conversation_id in rows}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewScores:
-    """Scores of conversations and of evaluators as rows of all tables, converted before the transaction that saves them."""
+    """Scores of conversations and of evaluators as rows of all tables, by column.
 
-    def __init__(
-        self,
-        con: DuckDBPyConnection,
+    They are made before the transaction that saves them, or in a worker process, which sends them to its parent.
+
+    Attributes:
+        evaluation: the name of the evaluation.
+        criteria: the deciding criteria.
+        now_ns: the time of the scores.
+        core: False if only the scores of evaluators are written, and the conversations keep their own.
+        identity: the columns that identify the evaluation and the conversations.
+        measured: the same of each evaluator and conversation, with the number of scores in `sizes`.
+        metrics: the scores of evaluators.
+        tables: the rows of other tables, and the core scores.
+        results: see `store.results.result_columns`; empty if the evaluation is not the default one.
+    """
+
+    evaluation: str
+    criteria: str
+    now_ns: int
+    core: bool
+    identity: Mapping[str, list[Any]]
+    measured: Mapping[str, list[Any]]
+    sizes: Sequence[int]
+    metrics: NewRows
+    tables: Sequence[NewRows]
+    results: Mapping[str, Column]
+
+    @classmethod
+    def of(
+        cls,
+        types: Types,
         evaluation_id: str,
         scored: Sequence[Scored],
         now_ns: int,
@@ -168,57 +208,102 @@ class NewScores:
         evaluation: str = DEFAULT,
         criteria: str = "",
         core: bool = True,
-    ) -> None:
+    ) -> NewScores:
         """Convert scores under an evaluation.
 
-        Scores under the default evaluation also replace the results of their conversations; `criteria` are the deciding
-        ones. Without `core`, only the scores of evaluators are written, and the conversations keep their own.
+        Scores under the default evaluation also replace the results of their conversations.
         """
-        self._evaluation_id, self._evaluation, self._criteria = evaluation_id, evaluation, criteria
-        self._now_ns, self._core, self._scored = now_ns, core, scored
-        self._measured = [item for scored_item in scored for item in scored_item.metrics]
-        self._identity = identity_of([evaluation_id] * len(scored), [item.score for item in scored])
-        if not core:
-            self._rows = score_rows(con, self._measured, now_ns)
-            return
-        tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
-        self._rows = [
-            match_rows(con, self._identity, scored),
-            *score_rows(con, self._measured, now_ns, scored, evaluation_id=evaluation_id, evaluation=evaluation),
-            fault_rows(con, evaluation_id, tools),
-            count_rows(con, evaluation_id, tools),
-            pair_rows(con, evaluation_id, scored),
-        ]
+        measured = [item for scored_item in scored for item in scored_item.metrics]
+        identity = identity_of([evaluation_id] * len(scored), [item.score for item in scored])
+        tables: list[NewRows] = []
+        if core:
+            tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
+            tables = [
+                match_rows(types, identity, scored),
+                core_rows(types, scored, now_ns, evaluation_id=evaluation_id, evaluation=evaluation),
+                fault_rows(types, evaluation_id, tools),
+                count_rows(types, evaluation_id, tools),
+                pair_rows(types, evaluation_id, scored),
+            ]
+        return cls(
+            evaluation=evaluation,
+            criteria=criteria,
+            now_ns=now_ns,
+            core=core,
+            identity=identity,
+            measured=_requested(measured),
+            sizes=[len(item.scores) for item in measured],
+            metrics=metric_rows(types, measured, now_ns),
+            tables=tables,
+            results=result_columns(evaluation_id, scored) if core and evaluation == DEFAULT else {},
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[NewScores]) -> NewScores:
+        """Return the scores of several parts of one evaluation, of which there is at least one, to be saved together."""
+        if len(parts) == 1:
+            return parts[0]
+        return replace(
+            parts[0],
+            identity=_concatenated([part.identity for part in parts]),
+            measured=_concatenated([part.measured for part in parts]),
+            sizes=[size for part in parts for size in part.sizes],
+            metrics=NewRows.joined([part.metrics for part in parts]),
+            tables=[NewRows.joined(rows) for rows in zip(*(part.tables for part in parts), strict=True)],
+            results=_concatenated([part.results for part in parts]),
+        )
+
+    def metric_scores(self) -> Iterator[tuple[Key, str, list[MetricScore], list[str]]]:
+        """Yield conversation, evaluator, scores and their ids of each evaluator and conversation, as they are stored."""
+        scores = zip(*read_metric_rows(self.metrics), strict=True)
+        names = ("environment", "conversation_id", "evaluator")
+        owners = zip(*(self.measured[name] for name in names), self.sizes, strict=True)
+        for environment, conversation_id, evaluator, size in owners:
+            own = list(islice(scores, size))
+            yield (environment, conversation_id), evaluator, [score for score, _ in own], [name for _, name in own]
 
     @property
     def keys(self) -> list[Key]:
         """The conversations."""
-        return [item.conversation.key for item in self._scored]
+        return list(zip(self.identity["environment"], self.identity["conversation_id"], strict=True))
 
-    def save(self, con: DuckDBPyConnection) -> None:
+    def save(self, con: DuckDBPyConnection, restated: Container[tuple[str, str, str]] = ()) -> None:
         """Write the scores, superseding older ones of the conversations under the same evaluation name.
 
-        The connection is in a transaction.
+        Args:
+            con: a connection in a transaction.
+            restated: (environment, conversation id, evaluator) of evaluators that have scored a conversation before;
+                see `evaluated_before`.
         """
-        if not self._scored:
+        if not self.keys:
             return
-        if restated := [item for item in self._measured if item.restated]:
-            _replace(con, _requested(restated), ["scores"])
-        if self._core:
+        evaluators = zip(
+            *(self.measured[name] for name in ("environment", "conversation_id", "evaluator")), strict=True
+        )
+        if indices := [index for index, item in enumerate(evaluators) if item in restated]:
+            _replace(
+                con, {name: [column[index] for index in indices] for name, column in self.measured.items()}, ["scores"]
+            )
+        if self.core:
             self._replace_core(con)
-        for rows in self._rows:
+        for rows in (*self.tables, self.metrics):
             rows.insert(con)
-        if not self._core:
-            rows_with(con, _requested(self._measured), _NOTE, {"now": self._now_ns}, fetch=False)
-        elif self._evaluation == DEFAULT:
-            save_results(con, self._evaluation_id, self._scored, self._criteria)
+        if not self.core:
+            rows_with(con, self.measured, _NOTE, {"now": self.now_ns}, fetch=False)
+        elif self.results:
+            save_results(con, self.results, self.criteria)
 
     def _replace_core(self, con: DuckDBPyConnection) -> None:
-        size = len(self._scored)
-        requested = {**self._identity, "evaluation": [self._evaluation] * size, "evaluator": [CORE] * size}
+        size = len(self.keys)
+        requested = {**self.identity, "evaluation": [self.evaluation] * size, "evaluator": [CORE] * size}
         ((replaced,),) = rows_with(con, requested, _EARLIER)
         if replaced is not None:
             _replace(con, requested, _DELETE if replaced else ())
+
+
+def _concatenated(parts: Sequence[Mapping[str, Column]]) -> dict[str, list[Any]]:
+    """Return columns of equal names as one."""
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
 
 
 def _requested(measured: Sequence[Measured]) -> dict[str, list[Any]]:
@@ -255,33 +340,6 @@ ANTI JOIN done USING (evaluation_id, environment, conversation_id, revision)
 GROUP BY core.environment, core.conversation_id, core.window_time
 ORDER BY core.window_time, core.environment, core.conversation_id
 """  # noqa: S608 — a constant of our own
-
-
-def with_restated(
-    con: DuckDBPyConnection, scored: Sequence[Scored], restated: AbstractSet[Key], evaluation: str
-) -> list[Scored]:
-    """Return scores whose evaluators are marked as having scored a conversation before.
-
-    Args:
-        con: a connection.
-        scored: the new scores.
-        restated: conversations that had a score before; others cannot have scores of evaluators.
-        evaluation: the name of the evaluation.
-    """
-    keys = [item.conversation.key for item in scored if item.metrics and item.conversation.key in restated]
-    known = evaluated_before(con, keys, evaluation) if keys else set()
-    if not known:
-        return list(scored)
-    return [
-        replace(
-            item,
-            metrics=tuple(
-                replace(measured, restated=(*item.conversation.key, measured.evaluator.name) in known)
-                for measured in item.metrics
-            ),
-        )
-        for item in scored
-    ]
 
 
 def missing_evaluations(

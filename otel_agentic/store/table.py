@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -64,7 +64,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The scores of one evaluator for a conversation revision; `score_ids` contains the ids of `scores`, in order.
+    """The scores of one evaluator for a conversation revision, with their ids, which are computed unless they are known.
 
     `restated`: the evaluator has scored the conversation before. `case_id` is the id of the reviewed case. `faults` are
     the contract violations of the evaluator, one sentence each.
@@ -76,13 +76,15 @@ class Measured:
     evaluator: Evaluator | AskingEvaluator
     evaluation_id: str
     scores: tuple[MetricScore, ...]
-    score_ids: tuple[str, ...] = field(default=())
+    score_ids: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     restated: bool = False
     evaluation: str = DEFAULT
 
     def __post_init__(self) -> None:
         """Compute the ids."""
+        if self.score_ids:
+            return
         conversation = self.conversation
         ids = score_ids_of(
             self.evaluation_id,
@@ -233,42 +235,69 @@ class Table:
 
     def insert(self, con: DuckDBPyConnection, columns: Mapping[str, Sequence[Any]]) -> None:
         """Append rows; see `NewRows`. The connection is in a transaction."""
-        NewRows(con, self.name, columns).insert(con)
+        if not self.types.keys() >= columns.keys():  # cached from a file that had not been upgraded yet
+            self.types = _TYPES[self.name] = _types(con, self.name)
+        NewRows.of(self.name, self.types, columns).insert(con)
 
 
+@dataclass(frozen=True, slots=True)
 class NewRows:
-    """Rows of a table as arrays: they are converted before a transaction begins, so that it is short."""
+    """Rows of a table as arrays, which are made before a transaction begins, so that it is short, or in a worker process.
 
-    def __init__(self, con: DuckDBPyConnection, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    `kinds` are the types of the columns. There are no columns if there are no rows.
+    """
+
+    table: str
+    kinds: Mapping[str, str]
+    arrays: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, table: str, types: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> NewRows:
         """Convert rows.
 
         Args:
-            con: a connection.
             table: name of the table.
+            types: the types of its columns; see `Table`.
             columns: every column that must not be null, all of one length. Times are integers, nanoseconds since the
                 epoch; lists and objects for JSON columns are plain Python and are serialised here.
         """
-        self._table, self._names = table, tuple(columns)
-        self._size = len(next(iter(columns.values()))) if columns else 0
-        if not self._size:
-            return
-        types = Table(con, table).types
-        if not types.keys() >= columns.keys():  # cached from a file that had not been upgraded yet
-            types = _TYPES[table] = _types(con, table)
-        self._kinds = tuple(types[name] for name in columns)
-        self._arrays = {name: _array(types[name], values) for name, values in columns.items()}
+        if not columns or not len(next(iter(columns.values()))):
+            return cls(table, {}, {})
+        kinds = {name: types[name] for name in columns}
+        return cls(table, kinds, {name: _array(kinds[name], values) for name, values in columns.items()})
+
+    @classmethod
+    def joined(cls, parts: Sequence[NewRows]) -> NewRows:
+        """Return the rows of several parts; those of them that have rows have the same columns."""
+        filled = [part for part in parts if part.arrays]
+        if len(filled) < 2:  # noqa: PLR2004 — nothing to join
+            return (filled or parts)[0]
+        columns = {name: [part.arrays[name] for part in filled] for name in filled[0].arrays}
+        arrays = {
+            name: np.ma.concatenate(column)  # type: ignore[no-untyped-call]
+            if any(map(np.ma.isMaskedArray, column))
+            else np.concatenate(column)
+            for name, column in columns.items()
+        }
+        return cls(filled[0].table, filled[0].kinds, arrays)
+
+    def columns(self, *names: str) -> list[list[Any]]:
+        """Return columns as plain values, JSON as text; empty without rows."""
+        return [self.arrays[name].tolist() if self.arrays else [] for name in names]
 
     def insert(self, con: DuckDBPyConnection) -> None:
         """Append the rows; the connection is in a transaction."""
-        if not self._size:
+        if not self.arrays:
             return
-        if self._size <= _MAX_VALUES_ROWS:
-            lists = [array.tolist() for array in self._arrays.values()]
-            values = [column[row] for row in range(self._size) for column in lists]
-            con.execute(_values_sql(self._table, self._names, self._kinds, self._size), values)
+        names, kinds = tuple(self.kinds), tuple(self.kinds.values())
+        size = len(next(iter(self.arrays.values())))
+        if size <= _MAX_VALUES_ROWS:
+            lists = [array.tolist() for array in self.arrays.values()]
+            values = [column[row] for row in range(size) for column in lists]
+            con.execute(_values_sql(self.table, names, kinds, size), values)
             return
-        with registered(con, "batch", self._arrays):
-            con.execute(_insert_sql(self._table, self._names, self._kinds))
+        with registered(con, "batch", self.arrays):
+            con.execute(_insert_sql(self.table, names, kinds))
 
 
 class RowMap(Generic[T]):
@@ -305,27 +334,30 @@ class RowMap(Generic[T]):
 
     def columns(self, con: DuckDBPyConnection, rows: Sequence[T]) -> dict[str, list[Any]]:
         """Return the columns of some objects, for `Table.insert`."""
-        return {column: list(map(attrgetter(field), rows)) for column, field in self._mapped(con).items()}
+        mapped = self.describe(Table(con, self.table).types)
+        return {column: list(map(attrgetter(field), rows)) for column, field in mapped.items()}
 
     def select(self, con: DuckDBPyConnection, alias: str) -> str:
         """Return the SELECT list of the columns, for `build`; `alias` is the table's alias in the query."""
         types = Table(con, self.table).types
         return ", ".join(
             f'epoch_ns({alias}."{column}")' if types[column] == "TIMESTAMP_NS" else f'{alias}."{column}"'
-            for column in self._mapped(con)
+            for column in self.describe(types)
         )
 
     def build(self, values: Sequence[Any], **others: Any) -> T:
-        """Return an object with the values of `select`; `others` contains the fields without a column."""
+        """Return an object with the values of `select`; `others` contains the fields without a column.
+
+        The columns are known: `describe` or `select` was called before.
+        """
         row = list(values)
         for index, convert in self._converted:
             row[index] = convert(row[index])
         return self._cls(**dict(zip(self._columns.values(), row, strict=True)), **others)
 
-    def _mapped(self, con: DuckDBPyConnection) -> Mapping[str, str]:
-        """Return the field of each column that has one, in the order of the table."""
+    def describe(self, types: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the field of each column that has one, in the order of the table, given the types of its columns."""
         if not self._columns:
-            types = Table(con, self.table).types
             field_names = {
                 column: self._field_names.get(column) or self._field_of(column, kind) for column, kind in types.items()
             }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +18,19 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands.ingest import rebuild_pending
+from otel_agentic.config import SamplingSettings
 from otel_agentic.engine.engine import Engine, rebuilder_over
-from otel_agentic.engine.packing import packed, unpacked
 from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments
-from otel_agentic.engine.pooled_scoring import EvaluationTask, PooledJudgeRun, by_bucket, score_part, scoring_over
+from otel_agentic.engine.pooled_scoring import PooledEvaluationRunner, ScoringTask, score_rows, scoring_over
 from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.engine.segments import HeldSegments
 from otel_agentic.engine.workers import WorkerPool, WorkerResources, collector_workers
-from otel_agentic.evaluation.scope import TruthFile
-from otel_agentic.scoring.pairs import tool_counts
+from otel_agentic.evaluation.run import EvaluationRequest
+from otel_agentic.evaluation.scope import Sample, TruthFile
+from otel_agentic.store.conversations import load_conversation_rows
+from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.spans import TraceRows
-from otel_agentic.store.table import Selection
+from otel_agentic.store.table import Scored, Selection, json_text
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.builders import CASE, ask_hotel, contents, feed, stored_conversations
 from tests.snapshots import opening, passage
@@ -36,8 +39,11 @@ from tests.stores import CopyOf, PreparedStore, settings_for
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from otel_agentic.evaluation.conversation import ConversationEvaluation
+    from otel_agentic.evaluation.batch import EvaluationSummary
+    from otel_agentic.evaluation.scope import Truth
+    from otel_agentic.evaluators.base import MetricScore
     from otel_agentic.scoring import MatchedConversation
+    from otel_agentic.store.table import Key
 
 TRUTH = TruthFile(name="cases.jsonl", text=CASE)
 
@@ -192,69 +198,95 @@ def engine(copy_of: CopyOf, prepared_store: PreparedStore) -> Engine:
     return copy_of(prepared_store(_twelve_spoken))
 
 
-def evaluation_of(engine: Engine) -> ConversationEvaluation:
-    return engine.runner.evaluation(engine.runner.truth(), engine.runner.chosen)
+def evaluated(db: Path, pool: WorkerPool | None) -> tuple[dict[Key, Scored], EvaluationSummary]:
+    """Return the scores that a caller of an evaluation receives, and its counts, from a new file."""
+    with Engine(settings_for(db), create=True, clock=lambda: NOON_NS) as engine:
+        _twelve_spoken(engine)
+        runner, scored = scoring_over(engine.runner, engine.settings, pool), dict[Any, Scored]()
+        truth = runner.truth()
+        request = runner.select(truth, Selection(), chosen=runner.chosen)
+        summary = runner.evaluate(
+            truth, request, lambda some, _: scored.update({item.conversation.key: item for item in some})
+        )
+        return scored, summary
 
 
-def matched(engine: Engine) -> list[MatchedConversation]:
-    truth = engine.runner.truth()
-    return engine.runner.match(truth, engine.runner.select(truth, Selection()).keys)
+def without_calls(item: Scored) -> Scored:
+    """Return a score as it is restored: without the calls, and a reason only where there is no score."""
+    tools = tuple(score._replace(uses=(), judge_results=()) for score in item.score.tools)
+    metrics = tuple(
+        replace(measured, scores=tuple(map(as_stored, measured.scores)), evaluator=measured.evaluator.name)  # type: ignore[arg-type]  # both are compared by their names
+        for measured in item.metrics
+    )
+    return replace(item, score=replace(item.score, tools=tools), metrics=metrics)
 
 
-def evaluators_of(evaluation: ConversationEvaluation) -> dict[str, Any]:
-    return {evaluator.name: evaluator for evaluator in evaluation.active.chosen.evaluators}
-
-
-def test_scores_come_out_of_their_bytes_with_all_that_they_were_made_from(engine: Engine) -> None:
-    given, evaluation = matched(engine), evaluation_of(engine)
-    results = score_part(evaluation, given)
-
-    again = unpacked(packed(results, given), given, evaluators_of(evaluation))
-
-    assert results == again
-    counts = [tool_counts(tools) for score, _ in results for tools in score.tools]
-    assert counts == [tool_counts(tools) for score, _ in again for tools in score.tools]
-    assert any(counts)
-    assert [len(evaluation.active.chosen.evaluators)] * len(given) == [len(measured) for _, measured in again]
-    assert all(item.score_ids for _, measured in again for item in measured if item.scores)
-
-
-def test_a_worker_evaluates_as_its_parent_does(engine: Engine) -> None:
-    given, evaluation = matched(engine), evaluation_of(engine)
-    at_worker = EvaluationTask.of(evaluation).restored(WorkerResources(engine.settings))
-
-    results = unpacked(packed(score_part(at_worker, given), given), given, evaluators_of(evaluation))
-
-    assert score_part(evaluation, given) == results
-
-
-def test_calls_are_named_by_their_place_and_not_sent(engine: Engine) -> None:
-    given, evaluation = matched(engine), evaluation_of(engine)
-    content = packed(score_part(evaluation, given), given)
-
-    assert not [name for name in (b"ToolCall", b"CompiledCall", b"CompiledExpectation") if name in content]
-    (first, *_) = [
-        tools
-        for score, _ in unpacked(content, given, evaluators_of(evaluation))
-        for tools in score.tools
-        if tools.calls
-    ]
-    assert first.calls is not None
-    assert any(
-        first.calls.actual[0].call is call for item in given for turn in item.conversation.turns for call in turn.calls
+def as_stored(score: MetricScore) -> MetricScore:
+    return replace(
+        score, reason=score.reason if score.abstained else None, details=json.loads(json_text(score.details))
     )
 
 
-def test_every_conversation_is_in_exactly_one_part(engine: Engine) -> None:
-    given = matched(engine)
-    parts = by_bucket(given, 4)
-    half = by_bucket(given[::2], 4)
+def test_those_who_read_scores_of_workers_get_those_of_one_process(tmp_path: Path, pool: WorkerPool) -> None:
+    alone, counts = evaluated(tmp_path / "alone.duckdb", None)
+    over, counts_over = evaluated(tmp_path / "over.duckdb", pool)
 
-    assert list(range(len(given))) == sorted(index for part in parts for index in part)
-    together = [{given[index].conversation.key for index in part} for part in parts]
-    assert all(
-        any({given[::2][index].conversation.key for index in part} <= item for item in together) for part in half
+    assert 13 == len(alone)
+    assert {key: without_calls(item) for key, item in alone.items()} == {
+        key: without_calls(item) for key, item in over.items()
+    }
+    assert any(item.score.tools for item in over.values())
+    assert any(item.metrics and item.metrics[0].score_ids for item in over.values())
+    assert counts.metrics.rows == counts_over.metrics.rows > 0
+    assert replace(counts, tally=counts_over.tally, metrics=counts_over.metrics) == counts_over
+    assert [] == pool.problems
+
+
+def test_workers_get_labels_that_were_added_after_they_had_started(engine: Engine, pool: WorkerPool) -> None:
+    runner = PooledEvaluationRunner(engine.store, engine.settings, pool)
+
+    def outcomes() -> dict[str, str]:
+        truth, scored = runner.truth(), list[Scored]()
+        request = runner.select(truth, Selection(), again=True)
+        runner.evaluate(truth, request, lambda some, _: scored.extend(some))
+        return {item.score.conversation_id: item.score.outcome for item in scored}
+
+    before = outcomes()
+    runner.remember([], [TruthFile(name="labels.csv", text="conversation_id,verdict\nc-1,fail\n")])
+
+    assert {"c-1": ("pass", "fail")} == {
+        name: (outcome, after[name])
+        for after in (outcomes(),)
+        for name, outcome in before.items()
+        if outcome != after[name]
+    }
+    assert [] == pool.problems
+
+
+def test_a_worker_without_the_annotations_of_a_part_does_not_score_it(engine: Engine) -> None:
+    runner = engine.runner
+    truth = runner.truth()
+    evaluation = runner.evaluation(truth)
+    with engine.store.read() as con:
+        rows, types = load_conversation_rows(con, runner.select(truth, Selection()).keys), score_types(con)
+    task = ScoringTask(
+        number=1,
+        annotations=truth.annotations,
+        settings=evaluation.settings,
+        ids={},
+        evaluation="default",
+        sample=Sample(settings=SamplingSettings(), recorded={}),
+        types=types,
+        evaluation_id="e",
+        criteria="",
+        now_ns=NOON_NS,
     )
+    resources = WorkerResources(engine.settings)
+
+    assert score_rows(resources, rows, replace(task, annotations=None)) is None
+    assert score_rows(resources, rows, task) is not None
+    assert score_rows(resources, rows, replace(task, annotations=None)) is not None
+    assert score_rows(resources, rows, replace(task, annotations=None, number=2)) is None
 
 
 @pytest.mark.slow
@@ -283,21 +315,28 @@ def test_the_end_of_a_part_does_not_wait_for_the_lock_of_submission(pool: Worker
 def test_a_conversation_that_cannot_be_scored_is_reported_and_the_others_are_scored(
     engine: Engine, pool: WorkerPool
 ) -> None:
-    given = matched(engine)
-    broken = replace(given[3], conversation=replace(given[3].conversation, turns=(None,)))  # type: ignore[arg-type]  # on purpose
-    runner = scoring_over(engine.runner, engine.settings, pool)
+    class Broken(PooledEvaluationRunner):
+        def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:
+            return [
+                replace(item, conversation=replace(item.conversation, turns=(None,)))  # type: ignore[arg-type]  # on purpose
+                if item.conversation.conversation_id == "c-4"
+                else item
+                for item in super().match(truth, keys)
+            ]
+
+    runner, workers = engine.runner, Failing(pool)
+    truth, scored = runner.truth(), list[Scored]()
+    keys = runner.select(truth, Selection()).keys
     pool.problems.clear()
 
-    with runner.judge_run() as judge:
-        assert isinstance(judge, PooledJudgeRun)
-        result = list(judge._submit([*given[:3], broken, *given[4:]], evaluation_of(engine)))
+    Broken(engine.store, engine.settings, workers).evaluate(
+        truth, EvaluationRequest(keys=keys), lambda some, _: scored.extend(some)
+    )
 
-    assert [item.conversation.key for item in (*given[:3], *given[4:])] == [item.conversation.key for item in result]
+    assert {key for key in keys if key[1] != "c-4"} == {item.conversation.key for item in scored}
     (problem,) = pool.problems
     pool.problems.clear()
-    assert passage(problem, conversation_id=repr(broken.conversation.conversation_id)) == snapshot(
-        "conversation <conversation_id> cannot be scored"
-    )
+    assert passage(problem, conversation_id=repr("c-4")) == snapshot("conversation <conversation_id> cannot be scored")
 
 
 def test_a_collector_scores_in_workers_as_it_does_alone(tmp_path: Path) -> None:
@@ -368,14 +407,7 @@ def test_workers_end_with_their_killed_parent(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_fails_at_every_worker_is_done_by_this_process(tmp_path: Path, pool: WorkerPool) -> None:
-    class Failing(WorkerPool):
-        def __init__(self) -> None:
-            vars(self).update(vars(pool))
-
-        def submit(self, work: Any, *arguments: Any, **more: Any) -> Any:  # noqa: ARG002 — instead of any work
-            return pool.submit(failing, *arguments, **more)
-
-    assert filled(tmp_path / "alone.duckdb", 6, None) == filled(tmp_path / "over.duckdb", 6, Failing())
+    assert filled(tmp_path / "alone.duckdb", 6, None) == filled(tmp_path / "over.duckdb", 6, Failing(pool))
 
 
 def test_a_judge_that_asks_models_is_asked_from_this_process(tmp_path: Path, pool: WorkerPool) -> None:
@@ -383,6 +415,18 @@ def test_a_judge_that_asks_models_is_asked_from_this_process(tmp_path: Path, poo
         engine.runner.judge = CountingJudge()  # type: ignore[assignment]  # as much of a judge as is looked at
 
         assert engine.runner is scoring_over(engine.runner, engine.settings, pool)
+
+
+class Failing(WorkerPool):
+    """The workers of another pool, in which everything fails."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        vars(self).update(vars(pool))
+        self._pool = pool
+
+    def submit_to(self, worker: int, work: Any, *arguments: Any, **more: Any) -> Any:  # noqa: ARG002 — instead of any work
+        """Submit work that fails."""
+        return self._pool.submit_to(worker, failing, *arguments, **more)
 
 
 class CountingJudge:

@@ -15,6 +15,7 @@ from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.conversations import Built, save_conversations
 from otel_agentic.store.queries.conversations import score_of
 from otel_agentic.store.queries.failures import FaultFilter, example_of, failing_tools, scored_with_tools
+from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.scores import Evaluation, NewScores, save_evaluations
 from otel_agentic.store.table import Scored, Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
@@ -83,7 +84,7 @@ def save(
     def write(con: Any) -> None:
         save_conversations(con, [Built(conversation=item, ambiguous_link=False) for item in conversations], NOON_NS)
         save_evaluations(con, [EVALUATION], NOON_NS)
-        NewScores(con, EVALUATION.evaluation_id, scored, NOON_NS).save(con)
+        NewScores.of(score_types(con), EVALUATION.evaluation_id, scored, NOON_NS).save(con)
 
     store.write(write)
 

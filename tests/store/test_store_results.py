@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from otel_agentic.conversations.model import ClosedBy, Conversation, ConversationId
 from otel_agentic.store.conversations import Built, save_conversations, supersede
 from otel_agentic.store.results import load_results, note_changes, watermark
+from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.scores import NewScores
 from otel_agentic.store.truth import save_cases
 from otel_agentic.store.windows import forget_changes, read_changes
@@ -123,7 +124,7 @@ class History:
 
     def _score(self, step: Step, newest: Conversation) -> None:
         scored = scored_as(newest, step.outcome, step.case, ratio=step.ratio)
-        self._store.write(lambda con: NewScores(con, step.evaluation, [scored], 1).save(con))
+        self._store.write(lambda con: NewScores.of(score_types(con), step.evaluation, [scored], 1).save(con))
 
 
 def empty(store: Store) -> None:

@@ -12,6 +12,7 @@ from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.queries.scores import stored_scores, with_faults
+from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.scores import NewScores
 from otel_agentic.store.table import Measured, Scored, parse_json
 from otel_agentic.testing import NOON_NS, conversation
@@ -130,7 +131,11 @@ def test_a_score_loads_as_it_was_saved_and_the_views_show_it(store: Store, score
         assert (tool.explanation, None) == (row["explanation"], row["evidence"])
 
 
-def _scored(evaluation_id: str, version: str, *, restated: bool = False, revision: int = 1) -> Scored:
+#: The evaluator that has scored the conversation before.
+RESTATED = {(*TALK.key, "length")}
+
+
+def _scored(evaluation_id: str, version: str, *, revision: int = 1) -> Scored:
     """Return a score of a revision, with the score of an evaluator."""
 
     class Length:
@@ -140,7 +145,7 @@ def _scored(evaluation_id: str, version: str, *, restated: bool = False, revisio
     talk = replace(TALK, revision=revision)
     score = MetricScore(name="length.characters", value=3.0)
     measured = Measured(
-        conversation=talk, case_id=None, evaluator=Length, evaluation_id=evaluation_id, scores=(score,), restated=restated  # type: ignore[arg-type]
+        conversation=talk, case_id=None, evaluator=Length, evaluation_id=evaluation_id, scores=(score,)  # type: ignore[arg-type]
     )  # fmt: skip
     return replace(scored_as(talk, case=CASE), metrics=(measured,))
 
@@ -153,33 +158,39 @@ def _current(store: Store) -> list[tuple[str, str, int]]:
 
 def test_one_statement_supersedes_core_scores_and_those_of_evaluators(store: Store) -> None:
     save_revisions(store, TALK, replace(TALK, revision=2))
-    store.write(lambda con: NewScores(con, "core1", [_scored("m1", "1")], NOON_NS).save(con))
+    store.write(lambda con: NewScores.of(score_types(con), "core1", [_scored("m1", "1")], NOON_NS).save(con))
     assert [("core", "core1", 1), ("length", "m1", 1)] == _current(store)
 
     # Another truth: the core scores are superseded; those of the evaluator stay until it runs again.
-    store.write(lambda con: NewScores(con, "core2", [replace(_scored("m1", "1"), metrics=())], NOON_NS).save(con))
+    store.write(
+        lambda con: NewScores.of(score_types(con), "core2", [replace(_scored("m1", "1"), metrics=())], NOON_NS).save(
+            con
+        )
+    )
     assert [("core", "core2", 1), ("length", "m1", 1)] == _current(store)
 
-    scored = [_scored("m2", "2", restated=True)]
-    store.write(lambda con: NewScores(con, "core2", scored, NOON_NS + 1, core=False).save(con))
+    scored = [_scored("m2", "2")]
+    store.write(
+        lambda con: NewScores.of(score_types(con), "core2", scored, NOON_NS + 1, core=False).save(con, RESTATED)
+    )
     assert [("core", "core2", 1), ("length", "m2", 1)] == _current(store)
     noted = "SELECT epoch_ns(metrics_at) FROM conversation_scores WHERE NOT superseded"
     assert NOON_NS + 1 == value(store, noted)
 
     # A new revision supersedes the scores of evaluators that do not run on it.
     scored = [replace(_scored("m2", "2", revision=2), metrics=())]
-    store.write(lambda con: NewScores(con, "core2", scored, NOON_NS).save(con))
+    store.write(lambda con: NewScores.of(score_types(con), "core2", scored, NOON_NS).save(con))
     assert [("core", "core2", 2)] == _current(store)
     assert 3 == value(store, "SELECT count(*) FROM conversation_scores")
 
 
 def test_the_same_evaluation_of_the_same_revision_replaces_its_rows(store: Store) -> None:
     save_revisions(store, TALK)
-    store.write(lambda con: NewScores(con, "core1", [_scored("m1", "1")], NOON_NS).save(con))
+    store.write(lambda con: NewScores.of(score_types(con), "core1", [_scored("m1", "1")], NOON_NS).save(con))
     before = rows(store, "SELECT * EXCLUDE (scored_at, metrics_at) FROM scores ORDER BY ALL")
 
-    scored = [_scored("m1", "1", restated=True)]
-    store.write(lambda con: NewScores(con, "core1", scored, NOON_NS + 1).save(con))
+    scored = [_scored("m1", "1")]
+    store.write(lambda con: NewScores.of(score_types(con), "core1", scored, NOON_NS + 1).save(con, RESTATED))
 
     assert before == rows(store, "SELECT * EXCLUDE (scored_at, metrics_at) FROM scores ORDER BY ALL")
     assert 1 == value(store, "SELECT count(*) FROM matches")

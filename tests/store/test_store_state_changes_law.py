@@ -12,6 +12,7 @@ import pytest
 
 from otel_agentic.evaluators.layers import StateChange
 from otel_agentic.store.conversations import Built, save_conversations
+from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.scores import NewScores, save_evaluations
 from otel_agentic.store.table import Scored
 from otel_agentic.store.truth import save_cases
@@ -107,7 +108,7 @@ def save(store: Store, cases: list[dict[str, Any]], about: list[Subject]) -> Non
             con, [Built(conversation=item.conversation, ambiguous_link=False) for item in about], NOON_NS
         )
         save_evaluations(con, [EVALUATION], NOON_NS)
-        NewScores(con, EVALUATION.evaluation_id, scored, NOON_NS).save(con)
+        NewScores.of(score_types(con), EVALUATION.evaluation_id, scored, NOON_NS).save(con)
 
     store.write(write)
 
