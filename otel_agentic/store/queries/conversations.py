@@ -13,8 +13,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.conversations import conversations_named, shared_id_message
-from otel_agentic.store.queries.scores import JUDGED
-from otel_agentic.store.score_rows import ANSWER, CONVERSATION, TOOLS
+from otel_agentic.store.score_rows import ANSWER, CONVERSATION, JUDGED, TOOLS
 from otel_agentic.store.table import ASKS, BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
 from otel_agentic.windows.model import ScoredConversation
 

@@ -14,7 +14,14 @@ from otel_agentic.evaluators.base import Member, MetricScore
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.score_rows import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
+from otel_agentic.store.score_rows import (
+    ANSWER,
+    CONVERSATION,
+    CONVERSATION_COLUMNS,
+    CONVERSATION_DETAILS,
+    JUDGED,
+    TOOLS,
+)
 from otel_agentic.store.table import (
     BOUNDS,
     Key,
@@ -62,8 +69,6 @@ SELECT model FROM judge_calls
 WHERE judge = $judge AND judge_version = $version AND model IS NOT NULL
 ORDER BY judged_at DESC LIMIT 1
 """
-#: Condition on rows of `scores` that a judge scored an answer: an answer of which it is unsure has a score in its details only.
-JUDGED: Final = f"name = '{ANSWER}' AND target = 'turn' AND (value IS NOT NULL OR reason = 'judge_unsure')"
 #: The judge behind the newest score of each conversation, and whether it scored an answer.
 _ORIGINS: Final = f"""
 SELECT
