@@ -225,7 +225,7 @@ def test_failed_conversations_are_selected_once(engine: Engine) -> None:
 
 
 def test_the_history_of_faults_is_computed_once(engine: Engine) -> None:
-    """It reads all conversations: for their versions, for their faults, and for the calls without a fault."""
+    """It reads all conversations, to count their versions, their faults, and the calls without a fault."""
     fill(engine)
     with engine.store.read() as con:
         history: Any = PlannedConnection(con)
