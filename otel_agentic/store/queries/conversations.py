@@ -13,7 +13,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.conversations import conversations_named, shared_id_message
-from otel_agentic.store.score_rows import ANSWER, CONVERSATION, JUDGED, TOOLS
+from otel_agentic.store.score_rows import ANSWER, CONVERSATION, HAS_ANSWER_SCORE, TOOLS
 from otel_agentic.store.table import ASKS, BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
 from otel_agentic.windows.model import ScoredConversation
 
@@ -523,7 +523,7 @@ _KINDS_OF_CONVERSATIONS: Final = f"""
 CREATE OR REPLACE TEMP TABLE kinds AS
 WITH scored AS (
     SELECT
-        environment, conversation_id, revision, bool_or({JUDGED}) AS has_judged_answer,
+        environment, conversation_id, revision, bool_or({HAS_ANSWER_SCORE}) AS has_judged_answer,
         any_value(evaluation_id) FILTER (name = '{CONVERSATION}') AS evaluation_id,
         sum(hash(
             name, dataset, case_id, case_version, label, reason, fail_reason, computed_outcome, partial, sample_ratio,

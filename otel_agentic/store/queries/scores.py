@@ -19,7 +19,7 @@ from otel_agentic.store.score_rows import (
     CONVERSATION,
     CONVERSATION_COLUMNS,
     CONVERSATION_DETAILS,
-    JUDGED,
+    HAS_ANSWER_SCORE,
     TOOLS,
 )
 from otel_agentic.store.table import (
@@ -79,7 +79,7 @@ JOIN (
     SELECT
         environment, conversation_id, revision, any_value(evaluation_id) FILTER (name = '{CONVERSATION}') AS evaluation_id,
         any_value(computed_outcome) FILTER (name = '{CONVERSATION}') AS computed_outcome,
-        coalesce(bool_or(partial), false) AS partial, bool_or({JUDGED}) AS has_judged_answer
+        coalesce(bool_or(partial), false) AS partial, bool_or({HAS_ANSWER_SCORE}) AS has_judged_answer
     FROM scores {{only}}
     WHERE {IN_EVALUATION} AND NOT superseded AND name IN ('{CONVERSATION}', '{ANSWER}')
     GROUP BY environment, conversation_id, revision
