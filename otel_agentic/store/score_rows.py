@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 CONVERSATION: Final = "agentic.conversation"
 ANSWER: Final = "agentic.answer"
 TOOLS: Final = "agentic.tool.overall"
+#: Condition on rows of `scores` that a judge scored an answer: an answer of which it is unsure has a score in its details only.
+HAS_ANSWER_SCORE: Final = f"name = '{ANSWER}' AND target = 'turn' AND (value IS NOT NULL OR reason = 'judge_unsure')"
 #: Fields of a conversation's score with a column, and those that are members of `details` unless they are empty.
 CONVERSATION_COLUMNS: Final = (
     "dataset", "case_id", "case_version", "outcome_source", "computed_outcome", "computed_reason", "known_failure",

@@ -377,6 +377,7 @@ FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
 JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
 WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
+    AND (m.method = 'text' OR m.suggested_case_id IS NOT NULL)
 """  # noqa: S608 — same
 
 

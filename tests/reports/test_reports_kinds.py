@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from otel_agentic.commands import Commands
@@ -14,13 +16,22 @@ from otel_agentic.reports import metric_summary
 from otel_agentic.reports.gate_conditions import GateSelection
 from otel_agentic.reports.report import ReportRequest
 from otel_agentic.store.queries.conversations import Kinds, KindTable
-from otel_agentic.store.queries.scores import conversations_of, members_of, select_members
+from otel_agentic.store.queries.failures import core_failures, failing_tools
+from otel_agentic.store.queries.scores import (
+    KindGroups,
+    conversations_of,
+    members_of,
+    metric_totals,
+    origins,
+    select_members,
+)
 from otel_agentic.store.table import Selection
 from otel_agentic.testing import NOON_NS, AgentRunScript, speak_genai
 from tests.builders import CASE, HOUR_NS, ask_hotel, feed
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
+    from otel_agentic.store.connection import Connection
 
 REQUESTS: list[dict[str, Any]] = [
     {},
@@ -136,17 +147,90 @@ def test_a_gate_that_counts_by_kind_equals_one_that_reads_each_conversation(
     assert commands.gate(conditions=conditions) == by_kind
 
 
-@pytest.mark.parametrize("part_size", [1, 5, 12])
-def test_conversations_read_in_parts_are_those_read_at_once(engine: Engine, part_size: int) -> None:
+def test_the_times_of_a_kind_are_those_of_its_conversations(engine: Engine) -> None:
     fill(engine)
-    kinds = Kinds(selection=Selection())
     with engine.store.read() as con:
-        at_once = KindTable(con, kinds)
-        expected = at_once.conversations, at_once.period
-    with engine.store.read() as con:
-        in_parts = KindTable(con, replace(kinds, part_size=part_size))
+        table = KindTable(con, Kinds(selection=Selection()))
+        times = table.times()
 
-        assert expected == (in_parts.conversations, in_parts.period)
-        assert {row.kind: row.count for row in in_parts.conversations} == {
-            kind: len(times) for kind, times in in_parts.times().items()
+        assert {row.kind: (row.count, row.ended_ns) for row in table.conversations} == {
+            kind: (len(ends), ends[0]) for kind, ends in times.items()
         }
+        assert table.period == (min(ends[0] for ends in times.values()), max(ends[-1] for ends in times.values()))
+
+
+def test_different_scores_make_different_kinds(engine: Engine) -> None:
+    fill(engine)
+
+    def kinds(*names: str) -> int:
+        with engine.store.read() as con:
+            return len(KindTable(con, Kinds(selection=Selection(agent="travel"), names=names)).conversations)
+
+    without, latency = kinds(), "agentic.operations.latency"
+    differing = "UPDATE scores SET value = hash(conversation_id) / 1e6, reason = NULL WHERE name = $name"
+    engine.store.write(lambda con: con.execute(differing, {"name": latency}))
+
+    assert (without, kinds(latency)) == (kinds(), 6)
+    assert without < 6
+
+
+class PlannedConnection:
+    """A connection that records, for each query, how often its plan reads each table of the store."""
+
+    def __init__(self, con: Connection) -> None:
+        self.con = con
+        self.scans: list[Counter[str]] = []
+
+    def execute(self, sql: str, parameters: Any = None) -> Any:
+        plan = self.con.execute(f"EXPLAIN (FORMAT JSON) {sql}", parameters).fetchall()
+        self.scans.append(Counter(_tables(orjson.loads(plan[0][1]))))
+        return self.con.execute(sql, parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.con, name)
+
+
+def _tables(operators: list[dict[str, Any]]) -> Iterator[str]:
+    for operator in operators:
+        if "Table" in operator["extra_info"]:
+            yield operator["extra_info"]["Table"].rpartition(".")[2]
+        yield from _tables(operator["children"])
+
+
+def test_each_part_of_a_report_reads_the_scores_once(engine: Engine) -> None:
+    """Scores have about sixty rows for each conversation, so that each further scan of them is noticeable."""
+    fill(engine)
+    with engine.store.read() as con:
+        planned: Any = PlannedConnection(con)
+        table = KindTable(planned, Kinds(selection=Selection(), names=("agentic.operations.latency",)))
+        assert planned.scans == [{"conversations": 1, "scores": 1, "tool_faults": 1}]
+
+        select_members(con, KindGroups(groups=[{row.kind for row in table.conversations if row.kind}], table=table))
+        planned.scans.clear()
+        metric_totals(planned, None, {})
+        assert [scans["scores"] for scans in planned.scans] == [0, 1, 1]
+
+        planned.scans.clear()
+        origins(planned, Selection())
+        assert [scans["scores"] for scans in planned.scans] == [1]
+
+
+def test_failed_conversations_are_selected_once(engine: Engine) -> None:
+    fill(engine)
+    with engine.store.read() as con:
+        planned: Any = PlannedConnection(con)
+        assert core_failures(planned, Selection())
+
+    assert [scans["conversations"] for scans in planned.scans] == [1, 0, 0, 0, 0, 0]
+
+
+def test_the_history_of_faults_is_computed_once(engine: Engine) -> None:
+    """It reads all conversations, to count their versions, their faults, and the calls without a fault."""
+    fill(engine)
+    with engine.store.read() as con:
+        history: Any = PlannedConnection(con)
+        history.execute("FROM v_fault_history")
+        planned: Any = PlannedConnection(con)
+        failing_tools(planned, Selection())
+
+    assert planned.scans[0]["tool_counts"] == history.scans[0]["tool_counts"] + 1

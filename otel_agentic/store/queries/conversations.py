@@ -13,6 +13,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.conversations import conversations_named, shared_id_message
+from otel_agentic.store.score_rows import ANSWER, CONVERSATION, HAS_ANSWER_SCORE, TOOLS
 from otel_agentic.store.table import ASKS, BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
 from otel_agentic.windows.model import ScoredConversation
 
@@ -443,38 +444,29 @@ def _all(con: DuckDBPyConnection, sql: str, selection: Selection) -> list[tuple[
     return con.execute(sql, bounds(selection)).fetchall()
 
 
-#: For each score, the means of the tool dimensions, whether an answer was judged, and the names of the tools with faults; for
-#: each case, the names of the expected tools. `{part}` selects conversations.
-_PARTS_OF_SCORES: Final = """
+#: The names of the tools with faults, for each score.
+_FAULTY: Final = """
+SELECT evaluation_id, environment, conversation_id, revision, list(DISTINCT tool_name ORDER BY tool_name) AS tools
+FROM tool_faults {only}
+GROUP BY ALL
+"""
+#: For each score, the means of the tool dimensions; for each case, the names of the expected tools; and the newest scores and
+#: matches. `{only}` restricts the conversations.
+_PARTS_OF_SCORES: Final = f"""
 parts AS (
-    SELECT
-        evaluation_id, environment, conversation_id, revision,
-        avg(selection) AS selection, avg(parameters) AS parameters, avg(sequence) AS sequence,
-        avg(utilization) AS utilization, bool_or(is_judged) AS has_judged_answer
-    FROM (
-        SELECT
-            evaluation_id, environment, conversation_id, revision, selection, parameters, sequence, utilization,
-            NULL AS is_judged
-        FROM tool_scores
-        WHERE {part}
-        UNION ALL
-        SELECT
-            evaluation_id, environment, conversation_id, revision, NULL, NULL, NULL, NULL, answer_score IS NOT NULL
-        FROM turn_scores
-        WHERE {part}
-    )
+    SELECT evaluation_id, environment, conversation_id, revision, {", ".join(f"avg({name}) AS {name}" for name in DIMENSIONS)}
+    FROM tool_scores {{only}}
     GROUP BY ALL
 ), expected AS (
     SELECT dataset, case_id, version, list(DISTINCT tool_name ORDER BY tool_name) AS tools
     FROM expected_calls
     GROUP BY ALL
-), faulty AS (
-    SELECT evaluation_id, environment, conversation_id, revision, list(DISTINCT tool_name ORDER BY tool_name) AS tools
-    FROM tool_faults
-    WHERE {part}
-    GROUP BY ALL
+), faulty AS ({_FAULTY}), newest_scores AS (
+    FROM (FROM conversation_scores {{only}}) WHERE {IN_EVALUATION} AND NOT superseded
+), matched AS (
+    FROM matches {{only}}
 )
-"""
+"""  # noqa: S608 — constants of our own
 #: What a report reads of a closed conversation, besides its identity and time.
 _CONTENT: Final[dict[str, str]] = {
     "agent": "c.agent",
@@ -495,22 +487,21 @@ _CONTENT: Final[dict[str, str]] = {
     "pass_probability": "s.pass_probability",
 }
 #: Conversations with their newest scores; one without a score is not evaluated, with reason `not_scored`.
-_SCORED: Final = f"""
-FROM {{conversations}} c
-LEFT JOIN conversation_scores s
+_SCORED: Final = """
+FROM {conversations} c
+LEFT JOIN newest_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{IN_EVALUATION} AND NOT s.superseded
 LEFT JOIN cases k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.current
 LEFT JOIN parts t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
     AND t.conversation_id = s.conversation_id AND t.revision = s.revision
-LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = s.environment
+LEFT JOIN matched m ON m.evaluation_id = s.evaluation_id AND m.environment = s.environment
     AND m.conversation_id = s.conversation_id AND m.revision = s.revision
 LEFT JOIN expected e ON e.dataset = m.dataset AND e.case_id = m.case_id AND e.version = m.case_version
 LEFT JOIN faulty f ON f.evaluation_id = s.evaluation_id AND f.environment = s.environment
     AND f.conversation_id = s.conversation_id AND f.revision = s.revision
 """
 _SCORED_CONVERSATIONS: Final = f"""
-WITH {_PARTS_OF_SCORES.format(part="true")}
+WITH {_PARTS_OF_SCORES.format(only="")}
 SELECT
     c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
     {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
@@ -524,45 +515,39 @@ SELECT epoch_ns(coalesce(max(c.window_time) FILTER (c.window_time >= c.ended_at)
 FROM conversations c
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
-_PART: Final = "hash(conversation_id) % $parts = $part"
-#: The conversations of a part, in a separate table, so that DuckDB knows their number: with conditions in the query that joins
-#: them, it expects few, and keeps all joined columns in memory.
-_SELECTED: Final = f"""
-CREATE OR REPLACE TEMP TABLE selected AS
-SELECT
-    c.environment, c.conversation_id, c.revision, c.window_time, c.started_at, c.ended_at, c.agent, c.agent_version,
-    c.service, c.slices
-FROM conversations c
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND hash(c.conversation_id) % $parts = $part AND {BOUNDS}
-"""  # noqa: S608 — a constant of our own
-#: Closed conversations with their kind: a hash of their content, of the origin of the score, of the scores named `$names`, and
-#: of whether the conversation ended before `$from`.
-_KINDS_OF_PART: Final = f"""
-WITH {_PARTS_OF_SCORES.format(part=_PART)}, named_scores AS (
+#: Closed conversations with their kind: a hash of their content, of their score and its parts, of the scores named `$names`,
+#: and of whether the conversation ended before `$from`. The scores are read once, and without the tables of cases, whose
+#: content follows from the id and the version of the case: joining these takes long, and memory. A sum of hashes does not
+#: depend on the order of scores, and takes less memory than a list.
+_KINDS_OF_CONVERSATIONS: Final = f"""
+CREATE OR REPLACE TEMP TABLE kinds AS
+WITH scored AS (
     SELECT
-        environment, conversation_id, revision,
-        list(hash(name, value, label, reason, turn_index, position, tool_name, parameter) ORDER BY ALL) AS named_scores
+        environment, conversation_id, revision, bool_or({HAS_ANSWER_SCORE}) AS has_judged_answer,
+        any_value(evaluation_id) FILTER (name = '{CONVERSATION}') AS evaluation_id,
+        sum(hash(
+            name, dataset, case_id, case_version, label, reason, fail_reason, computed_outcome, partial, sample_ratio,
+            known_failure, pass_probability, {", ".join(DIMENSIONS)}
+        )) FILTER (name IN ('{CONVERSATION}', '{TOOLS}')) AS core_scores,
+        sum(hash(name, value, label, reason, turn_index, position, tool_name, parameter))
+            FILTER (list_contains($names::VARCHAR[], name) AND NOT (name = '{ANSWER}' AND target = 'turn')) AS named_scores
     FROM scores
-    WHERE name IN (SELECT unnest($names)) AND {IN_EVALUATION} AND NOT superseded
-        AND NOT (name = 'agentic.answer' AND target = 'turn') AND {_PART}
-    GROUP BY ALL
+    WHERE {IN_EVALUATION} AND NOT superseded
+        AND list_contains(list_concat(['{CONVERSATION}', '{TOOLS}', '{ANSWER}'], $names::VARCHAR[]), name)
+    GROUP BY environment, conversation_id, revision
 )
 SELECT
-    environment, conversation_id, revision, ended_ns, seconds, (hash(
-        environment, {", ".join(_CONTENT)}, evaluation_id, partial, computed_outcome, has_judged_answer,
-        named_scores, coalesce(ended_ns < $from, false)
+    c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
+    (epoch_ns(c.ended_at) - epoch_ns(c.started_at)) / 1e9 AS seconds, (hash(
+        c.environment, c.agent, c.agent_version, c.service, {_CONTENT["slices"]}, {_CONTENT["clock_ahead"]},
+        s.has_judged_answer, s.evaluation_id, s.core_scores, s.named_scores, f.tools,
+        coalesce(epoch_ns(c.window_time) < $from, false)
     ) >> 1)::BIGINT AS kind
-FROM (
-    SELECT
-        c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
-        (epoch_ns(c.ended_at) - epoch_ns(c.started_at)) / 1e9 AS seconds,
-        s.evaluation_id, s.partial, s.computed_outcome, t.has_judged_answer, p.named_scores,
-        {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
-    {_SCORED.format(conversations="selected")}
-    LEFT JOIN named_scores p ON p.environment = c.environment AND p.conversation_id = c.conversation_id
-        AND p.revision = c.revision
-)
-"""  # noqa: S608 — the same
+FROM conversations c
+LEFT JOIN scored s USING (environment, conversation_id, revision)
+LEFT JOIN ({_FAULTY.format(only="")}) f USING (evaluation_id, environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+"""  # noqa: S608 — constants of our own
 #: One conversation of each kind, which represents all conversations of the kind.
 _REPRESENTATIVES: Final = """
 CREATE OR REPLACE TEMP TABLE representatives AS
@@ -572,9 +557,9 @@ SELECT
 FROM kinds
 GROUP BY kind
 """
-_OF_REPRESENTATIVES: Final = "conversation_id IN (SELECT conversation_id FROM representatives)"
+_OF_REPRESENTATIVES: Final = "WHERE conversation_id IN (SELECT conversation_id FROM representatives)"
 _CONVERSATION_KINDS: Final = f"""
-WITH {_PARTS_OF_SCORES.format(part=_OF_REPRESENTATIVES)}
+WITH {_PARTS_OF_SCORES.format(only=_OF_REPRESENTATIVES)}
 SELECT
     c.kind, c.count, c.environment, c.conversation_id, c.revision, c.first_ns AS ended_ns,
     {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
@@ -582,9 +567,6 @@ SELECT
 ORDER BY c.first_ns, c.environment, c.conversation_id
 """
 _KIND_TIMES: Final = "SELECT kind, ended_ns FROM kinds ORDER BY kind, ended_ns"
-_SIZE: Final = "SELECT count(*) FROM conversations WHERE NOT superseded"
-#: Conversations whose content is joined at once, which limits the memory.
-_PART_SIZE: Final = 250_000
 
 
 def scored_conversations(
@@ -610,14 +592,12 @@ class Kinds:
         from_ns: conversations that ended before this time are of other kinds than those that ended later.
         names: full names of metrics; conversations with different scores of them are of different kinds.
         slices: names of slices; conversations in different ones are of different kinds.
-        part_size: how many conversations are read at once.
     """
 
     selection: Selection
     from_ns: int | None = None
     names: tuple[str, ...] = ()
     slices: tuple[str, ...] = ()
-    part_size: int = _PART_SIZE
 
 
 class KindTable:
@@ -627,17 +607,11 @@ class KindTable:
     """
 
     def __init__(self, con: DuckDBPyConnection, kinds: Kinds) -> None:
-        """Read the kinds, part by part; the table exists until the connection is closed."""
+        """Read the kinds; the table exists until the connection is closed."""
         self.con = con
-        ((size,),) = con.execute(_SIZE).fetchall()
         self._slices = list(kinds.slices)
-        parts = max(1, -(-int(size) // kinds.part_size))
-        for part in range(parts):
-            of_part = {"parts": parts, "part": part}
-            con.execute(_SELECTED, {**bounds(kinds.selection), **of_part})
-            begin = "INSERT INTO kinds" if part else "CREATE OR REPLACE TEMP TABLE kinds AS"
-            content = {"from": kinds.from_ns, "names": list(kinds.names), "slices": list(kinds.slices)}
-            con.execute(f"{begin} {_KINDS_OF_PART}", {**content, **of_part})
+        content = {"from": kinds.from_ns, "names": list(kinds.names), "slices": self._slices}
+        con.execute(_KINDS_OF_CONVERSATIONS, {**bounds(kinds.selection), **content})
 
     @cached_property
     def conversations(self) -> list[ScoredConversation]:

@@ -1,7 +1,9 @@
 -- The faults of tools in a selection of conversations, grouped, with the columns of `v_failing_tools`.
 -- `introduced_in`, `is_new`, `clean_before` and the order of versions refer to everything stored, because a selection does not
 -- show whether a fault is new. `failures.py` inserts its fragments for the names in braces.
-WITH faults AS (
+WITH history AS (
+    SELECT * FROM v_fault_history
+), faults AS (
     SELECT
         v.* REPLACE (CASE WHEN $by_version THEN v.agent_version END AS agent_version),
         v.agent_version AS of_version, c.window_time
@@ -47,7 +49,7 @@ WITH faults AS (
             ORDER BY list_position(json_extract_string(y.versions, '$[*].agent_version'), n.of_version)
         )) AS versions
     FROM counted n
-    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM n.agent AND y.environment = n.environment
+    JOIN history y ON y.agent IS NOT DISTINCT FROM n.agent AND y.environment = n.environment
         AND y.tool = n.tool AND y.fault = n.fault AND y.parameter IS NOT DISTINCT FROM n.parameter
     GROUP BY ALL
 ), pairs AS (
@@ -84,7 +86,7 @@ WITH faults AS (
     JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
         AND e.environment = p.environment AND e.tool = p.tool AND e.fault = p.fault
         AND e.parameter IS NOT DISTINCT FROM p.parameter
-    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment = p.environment
+    JOIN history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment = p.environment
         AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
     JOIN versions w ON w.agent IS NOT DISTINCT FROM p.agent AND w.environment = p.environment AND w.tool = p.tool
         AND w.fault = p.fault AND w.parameter IS NOT DISTINCT FROM p.parameter

@@ -24,6 +24,7 @@ from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.scoring.model import FaultKind  # noqa: TC001 — same
 from otel_agentic.scoring.scope import Dimension  # noqa: TC001 — the arguments of a command are checked by it
 from otel_agentic.store.connection import IN_EVALUATION
+from otel_agentic.store.score_rows import ANSWER
 from otel_agentic.store.table import BOUNDS, Row, Selection, bounds, parse_json, rows
 
 if TYPE_CHECKING:
@@ -54,31 +55,21 @@ LIMIT 1
 """  # noqa: S608 — a constant of our own
 _TOOL_COUNTS: Final = f"""
 SELECT
-    count(*) AS conversations, count(s.outcome) AS scored,
-    count(*) FILTER (EXISTS (
-        SELECT 1 FROM tool_scores t
-        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
-            AND t.conversation_id = s.conversation_id AND t.revision = s.revision
-    )) AS with_tools,
-    count(*) FILTER (EXISTS (
-        SELECT 1 FROM tool_scores t
-        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
-            AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.outcome = 'not_evaluated'
-    )) AS unknown_tools,
-    count(*) FILTER (EXISTS (
-        SELECT 1 FROM tool_scores t
-        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
-            AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.outcome = 'fail'
-    )) AS failed_tools,
-    coalesce(sum((
-        SELECT count(*) FROM tool_faults f
-        WHERE f.evaluation_id = s.evaluation_id AND f.environment = s.environment
-            AND f.conversation_id = s.conversation_id AND f.revision = s.revision
-    )), 0)::BIGINT AS faults
+    count(*) AS conversations, count(s.outcome) AS scored, count(t.evaluation_id) AS with_tools,
+    count(*) FILTER (t.unknown) AS unknown_tools, count(*) FILTER (t.failed) AS failed_tools,
+    coalesce(sum(f.faults), 0)::BIGINT AS faults
 FROM conversations c
-LEFT JOIN conversation_scores s
-    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{IN_EVALUATION} AND NOT s.superseded
+LEFT JOIN (FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) s
+    USING (environment, conversation_id, revision)
+LEFT JOIN (
+    SELECT
+        evaluation_id, environment, conversation_id, revision, bool_or(outcome = 'not_evaluated') AS unknown,
+        bool_or(outcome = 'fail') AS failed
+    FROM tool_scores GROUP BY evaluation_id, environment, conversation_id, revision
+) t USING (evaluation_id, environment, conversation_id, revision)
+LEFT JOIN (
+    SELECT evaluation_id, environment, conversation_id, revision, count(*) AS faults FROM tool_faults GROUP BY ALL
+) f USING (evaluation_id, environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
@@ -142,27 +133,21 @@ _LOCATION: Final = """
 #: Conversations that failed, or are known to fail while the judge is unsure about another part. A draft case fails
 #: nothing; without an end mark, missing turns may still arrive.
 _FAILED: Final = f"""
-WITH failed AS (
-    SELECT
-        {_LOCATION}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation, s.outcome_source,
-        s.computed_reason, s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
-        held AND s.case_id IS NOT NULL AS lacking,
-        coalesce(c.closed_by, 'open') NOT IN ('end_mark', 'agent_error') AND coalesce(s.partial, false) AS awaiting
-    FROM conversation_scores s
-    JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
-        AND (s.outcome = 'fail' OR (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL))
-)
+CREATE OR REPLACE TEMP TABLE failed AS
+SELECT
+    {_LOCATION}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation, s.outcome_source,
+    s.computed_reason, s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
+    held AND s.case_id IS NOT NULL AS lacking,
+    coalesce(c.closed_by, 'open') NOT IN ('end_mark', 'agent_error') AND coalesce(s.partial, false) AS awaiting
+FROM conversation_scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+    AND (s.outcome = 'fail' OR (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL))
 """  # noqa: S608 — a constant of our own
 _WHOSE: Final = "d.* EXCLUDE (missing_outputs, explanation, outcome_source, computed_reason)"
-_CONVERSATIONS: Final = f"""
-{_FAILED}
-SELECT * FROM failed
-ORDER BY ended_ns, environment, conversation_id
-"""  # noqa: S608 — a constant of our own
+_CONVERSATIONS: Final = "SELECT * FROM failed ORDER BY ended_ns, environment, conversation_id"
 #: Recovered faults do not count; faults without a record of recovery do.
 _FAULTS: Final = f"""
-{_FAILED}
 SELECT
     {_WHOSE}, f.fault AS label, f.turn_index, f.actual_position AS position, f.tool_name, f.parameter,
     f.explanation, f.expected_index, f.effect
@@ -171,19 +156,20 @@ JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
 WHERE d.held AND coalesce(f.failed, true)
 ORDER BY f.turn_index, f.expected_index, f.actual_position, f.fault, f.parameter, f.explanation
 """  # noqa: S608 — a constant of our own
+#: The columns of `turn_scores`, without the details that only answers with an unsure judge need: reading them takes long.
 _TURNS: Final = f"""
-{_FAILED}
 SELECT
-    {_WHOSE}, t.turn_index, coalesce(t.answer_reason, t.reason) AS label, t.reason, t.answer_score AS value,
-    t.explanation, o.explanation AS tools_explanation
-FROM turn_scores t
+    {_WHOSE}, t.turn_index, coalesce(t.reason, t.fail_reason, t.computed_reason) AS label, t.computed_reason AS reason, t.value,
+    coalesce(t.explanation, '') AS explanation, o.explanation AS tools_explanation
+FROM scores t
 JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
 LEFT JOIN tool_scores o USING (evaluation_id, environment, conversation_id, revision, turn_index)
-WHERE d.held AND (label IN ('wrong_answer', 'forbidden_answer') OR t.reason = 'extra_turn')
+WHERE t.name = '{ANSWER}' AND t.target = 'turn' AND d.held
+    AND (coalesce(t.reason, t.fail_reason, t.computed_reason) IN ('wrong_answer', 'forbidden_answer')
+        OR t.computed_reason = 'extra_turn')
 ORDER BY t.turn_index
 """  # noqa: S608 — a constant of our own
 _MISSING_TURNS: Final = f"""
-{_FAILED}
 SELECT {_WHOSE}, k.turn_index AS case_turn_index, k.query
 FROM failed d
 JOIN case_turns k ON k.dataset = d.dataset AND k.case_id = d.case_id AND k.version = d.case_version
@@ -193,7 +179,6 @@ WHERE d.lacking
 ORDER BY k.turn_index
 """  # noqa: S608 — a constant of our own
 _STATES: Final = f"""
-{_FAILED}
 SELECT {_WHOSE}, t.explanation
 FROM failed d
 JOIN scores t USING (evaluation_id, environment, conversation_id, revision)
@@ -226,15 +211,16 @@ SELECT
     count(*) AS conversations, count(s.outcome) AS scored, count(*) FILTER (s.outcome = 'fail') AS failed,
     count(*) FILTER (s.outcome = 'not_evaluated') AS not_evaluated,
     count(*) FILTER (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL) AS known_failures,
-    coalesce(sum((
-        SELECT count(*) FROM scores m
-        WHERE m.environment = c.environment AND m.conversation_id = c.conversation_id AND m.revision = c.revision
-            AND m.{IN_EVALUATION} AND NOT m.superseded AND m.evaluator <> 'core' AND m.reason = 'judge_error'
-    )), 0)::BIGINT AS judge_errors
+    coalesce(sum(e.errors), 0)::BIGINT AS judge_errors
 FROM conversations c
-LEFT JOIN conversation_scores s
-    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{IN_EVALUATION} AND NOT s.superseded
+LEFT JOIN (FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) s
+    USING (environment, conversation_id, revision)
+LEFT JOIN (
+    SELECT environment, conversation_id, revision, count(*) AS errors
+    FROM scores
+    WHERE {IN_EVALUATION} AND NOT superseded AND evaluator <> 'core' AND reason = 'judge_error'
+    GROUP BY environment, conversation_id, revision
+) e USING (environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 #: Scored conversations by day (UTC); `split_ns` halves all of them by their end, `before` of the day ended before it.
@@ -263,20 +249,20 @@ def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[Located
 
     The result equals that of `evaluators.failures.core_scores` for each of them.
     """
-    where = bounds(selection)
+    con.execute(_FAILED, bounds(selection))
     scores_by_location: dict[Location, list[MetricScore]] = {}
-    conversations = rows(con, _CONVERSATIONS, where)
+    conversations = rows(con, _CONVERSATIONS, {})
     for row in conversations:
         scores_by_location[_location(row)] = []
-    for location, score in (*_faults(con, where), *_answers(con, where)):
+    for location, score in (*_faults(con), *_answers(con)):
         scores_by_location[location].append(score)
     awaited: set[Location] = set()
-    for row in rows(con, _MISSING_TURNS, where):
+    for row in rows(con, _MISSING_TURNS, {}):
         if row["awaiting"]:
             awaited.add(_location(row))
         else:
             scores_by_location[_location(row)].append(missing_turn(row["case_turn_index"], row["query"]))
-    for row in rows(con, _STATES, where):
+    for row in rows(con, _STATES, {}):
         scores_by_location[_location(row)].append(wrong_state(row["explanation"]))
     for row in conversations:
         conversation_problems = scores_by_location[_location(row)]
@@ -291,7 +277,7 @@ def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[Located
 
 def bad_scores(con: DuckDBPyConnection, selection: Selection, rules: FailureRules) -> list[LocatedScore]:
     """Return the scores of metrics that the rules may treat as failures, oldest first."""
-    names = list(rules.metrics)
+    names = [name for name, metric in rules.metrics.items() if metric.failing or name in rules.thresholds]
     thresholds = [rules.thresholds.get(name) for name in names]
     rules_by_name = {
         "names": names,
@@ -324,16 +310,16 @@ def failure_counts(con: DuckDBPyConnection, selection: Selection) -> Row:
     return rows(con, _COUNTS, bounds(selection))[0]
 
 
-def _faults(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[LocatedScore]:
+def _faults(con: DuckDBPyConnection) -> Iterator[LocatedScore]:
     fields = ("label", "turn_index", "position", "tool_name", "parameter")
-    for row in rows(con, _FAULTS, where):
+    for row in rows(con, _FAULTS, {}):
         values = {name: row[name] for name in fields}
         details = fault_details(row["expected_index"], row["effect"])
         yield _location(row), MetricScore(name=TOOL, explanation=row["explanation"], details=details, **values)
 
 
-def _answers(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[LocatedScore]:
-    for row in rows(con, _TURNS, where):
+def _answers(con: DuckDBPyConnection) -> Iterator[LocatedScore]:
+    for row in rows(con, _TURNS, {}):
         index = row["turn_index"]
         if row["reason"] == "extra_turn":
             yield _location(row), extra_turn(index)

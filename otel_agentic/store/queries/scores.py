@@ -14,7 +14,14 @@ from otel_agentic.evaluators.base import Member, MetricScore
 from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.score_rows import ANSWER, CONVERSATION, CONVERSATION_COLUMNS, CONVERSATION_DETAILS, TOOLS
+from otel_agentic.store.score_rows import (
+    ANSWER,
+    CONVERSATION,
+    CONVERSATION_COLUMNS,
+    CONVERSATION_DETAILS,
+    HAS_ANSWER_SCORE,
+    TOOLS,
+)
 from otel_agentic.store.table import (
     BOUNDS,
     Key,
@@ -65,21 +72,23 @@ ORDER BY judged_at DESC LIMIT 1
 #: The judge behind the newest score of each conversation, and whether it scored an answer.
 _ORIGINS: Final = f"""
 SELECT
-    c.environment, c.conversation_id, e.evaluation_id, e.judge, e.judge_version, coalesce(s.partial, false),
-    EXISTS (
-        SELECT 1 FROM turn_scores t
-        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
-            AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.answer_score IS NOT NULL
-    ),
-    s.revision, s.computed_outcome
+    c.environment, c.conversation_id, e.evaluation_id, e.judge, e.judge_version, s.partial, s.has_judged_answer, s.revision,
+    s.computed_outcome
 FROM conversations c
-JOIN conversation_scores s USING (environment, conversation_id, revision)
+JOIN (
+    SELECT
+        environment, conversation_id, revision, any_value(evaluation_id) FILTER (name = '{CONVERSATION}') AS evaluation_id,
+        any_value(computed_outcome) FILTER (name = '{CONVERSATION}') AS computed_outcome,
+        coalesce(bool_or(partial), false) AS partial, bool_or({HAS_ANSWER_SCORE}) AS has_judged_answer
+    FROM scores {{only}}
+    WHERE {IN_EVALUATION} AND NOT superseded AND name IN ('{CONVERSATION}', '{ANSWER}')
+    GROUP BY environment, conversation_id, revision
+) s USING (environment, conversation_id, revision)
 JOIN evaluations e USING (evaluation_id)
-WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
+WHERE NOT c.superseded AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
-_ORIGINS_OF: Final = _ORIGINS.replace(
-    "JOIN conversation_scores", "SEMI JOIN requested USING (environment, conversation_id)\nJOIN conversation_scores", 1
-)
+_ORIGINS_OF_ALL: Final = _ORIGINS.format(only="")
+_ORIGINS_OF: Final = _ORIGINS.format(only="SEMI JOIN requested USING (environment, conversation_id)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +117,7 @@ def origins(con: DuckDBPyConnection, selection: Selection, keys: Iterable[Key] |
         keys: only these of the selection; None for all.
     """
     if keys is None:
-        scores = con.execute(_ORIGINS, bounds(selection)).fetchall()
+        scores = con.execute(_ORIGINS_OF_ALL, bounds(selection)).fetchall()
     else:
         scores = rows_with(con, key_columns(keys), _ORIGINS_OF, bounds(selection))
     return {(row[0], row[1]): from_row(Origin, row[2:]) for row in scores}
@@ -252,21 +261,43 @@ _TOTALS: Final = f"""{_METRIC_ROWS}
 SELECT
     group_no, name, evaluator, arg_max(evaluator_version, window_time), count(*) FILTER (reason IS NULL),
     coalesce(bit_count(bitstring_agg(number, 0, $largest) FILTER (reason IS NULL)), 0),
-    bit_count(bitstring_agg(number, 0, $largest)), avg(value), min(value), median(value), max(value)
+    bit_count(bitstring_agg(number, 0, $largest)), avg(value), min(value), max(value)
 FROM found
 GROUP BY group_no, name, evaluator
 ORDER BY group_no, name, evaluator
 """  # noqa: S608 — a constant of our own
-#: How often each label or reason occurs; and, for values, how many do not meet the threshold.
+#: How often each label or reason occurs; for values, how many do not meet the threshold, and the median of all values of a
+#: metric. Equal values are counted first, because the aggregate `median` keeps each value in memory.
 _KINDS: Final = f"""{_METRIC_ROWS}, bounds AS (
     SELECT unnest($bound_names) AS name, unnest($lows) AS least, unnest($highs) AS most
+), counted AS (
+    SELECT group_no, name, evaluator, label, reason, value, count(*) AS n
+    FROM found
+    GROUP BY ALL
+), ranked AS (
+    SELECT
+        group_no, name, evaluator, value, n,
+        sum(n) OVER (PARTITION BY group_no, name, evaluator ORDER BY value ROWS UNBOUNDED PRECEDING) AS up_to,
+        sum(n) OVER (PARTITION BY group_no, name, evaluator) AS total
+    FROM counted
+    WHERE value IS NOT NULL
+), medians AS (
+    SELECT group_no, name, evaluator, min(value) * 0.5 + max(value) * 0.5 AS median
+    FROM ranked
+    WHERE up_to >= total / 2 AND up_to - n <= total / 2
+    GROUP BY ALL
 )
 SELECT
-    group_no, name, evaluator, label, reason, count(*),
-    count(*) FILTER (value < coalesce(least, '-infinity'::DOUBLE) OR value > coalesce(most, 'infinity'::DOUBLE))
-FROM found LEFT JOIN bounds USING (name)
+    group_no, name, evaluator, label, reason, sum(n)::BIGINT AS occurrences,
+    coalesce(sum(n) FILTER (
+        value < coalesce(least, '-infinity'::DOUBLE) OR value > coalesce(most, 'infinity'::DOUBLE)
+    ), 0)::BIGINT,
+    any_value(median)
+FROM counted
+LEFT JOIN bounds USING (name)
+LEFT JOIN medians USING (group_no, name, evaluator)
 GROUP BY group_no, name, evaluator, label, reason
-ORDER BY count(*) DESC, label, reason
+ORDER BY occurrences DESC, label, reason
 """  # noqa: S608 — the same
 _KEYS: Final = f"""
 SELECT c.environment, c.conversation_id, c.agent, c.agent_version FROM conversations c
@@ -335,8 +366,8 @@ class Total:
     looked_at: int
     mean: float | None
     low: float | None
-    median: float | None
     high: float | None
+    median: float | None
     labels: dict[str, int]
     not_evaluated: dict[str, int]
     outside: dict[str | None, int]
@@ -400,13 +431,14 @@ def metric_totals(
     parameters = {"names": None if names is None else sorted(names)}
     ((largest,),) = con.execute(_LARGEST).fetchall()
     totals = {
-        (row[0], row[1], row[2]): from_row(Total, (*row, {}, {}, {}))
+        (row[0], row[1], row[2]): from_row(Total, (*row, None, {}, {}, {}))
         for row in con.execute(_TOTALS, {**parameters, "largest": largest}).fetchall()
     }
-    for group, name, evaluator, label, reason, count, outside in con.execute(
+    for group, name, evaluator, label, reason, count, outside, median in con.execute(
         _KINDS, {**parameters, **_bounds(thresholds)}
     ).fetchall():
         total = totals[group, name, evaluator]
+        total.median = median
         if reason is not None:
             total.not_evaluated[reason] = count
             continue
