@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.once_per_run import OncePerRun
 
 #: What several folders share: stores, and folders filled once per run; and the collection of doctests.
-pytest_plugins = ("tests.collection", "tests.once_per_run", "tests.stores")
+pytest_plugins = ("tests.collection", "tests.once_per_run", "tests.stores", "tests.demo_run")
 
 # No deadlines and no health check of slow data, because the machine may be busy. Few examples keep the fast suite fast;
 # `make test-slow` runs every property with many more.

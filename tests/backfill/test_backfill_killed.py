@@ -22,7 +22,7 @@ from tests.telemetry.receiver.received import Received, attributes
 
 #: A point of a series: name, attributes, time.
 Point = tuple[str, str, int]
-KILLS = 5
+KILLS = 2
 
 
 def killed(db: Path, seed: int, times: int, endpoint: str = "") -> list[int]:

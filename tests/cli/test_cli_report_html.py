@@ -235,7 +235,7 @@ def test_metrics_with_the_same_numbers_are_one_row(hotel: Path) -> None:
 
 
 def test_a_page_of_many_large_conversations_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:
-    calls = [("book", {f"key{index}": "x" * 300 for index in range(30)}, "y" * 300)] * 8
+    calls = [("book", {f"key{index}": "x" * 300 for index in range(30)}, "y" * 300)] * 3
     requests = [conversation(f"c{number}", answer="z" * 2_000, calls=calls, case="k") for number in range(60)]
     cases = [{"case_id": "k", "tools": {"calls": [{"tool_name": "pay", "parameters": {}}]}}]
     done("ingest", write_spans(tmp_path / "s.jsonl", requests), "--db", "t.duckdb")

@@ -52,11 +52,11 @@ def attempted(*arguments: object) -> Ran:
 def test_each_failure_of_the_program_is_a_failed_attempt() -> None:
     cases = write_cases(["right"], ["wrong"], ["crash"], ["late crash"], ["silent"], ["sleep"])
 
-    ran = attempted("--k", 2, "--cases", cases, "--timeout", 5, "--", *PYTHON_AGENT, "{query}")
+    ran = attempted("--k", 1, "--cases", cases, "--timeout", 5, "--", *PYTHON_AGENT, "{query}")
 
     assert ran.code == 0
     assert outcomes() == [
-        [case, outcome, reason, 1, "parcels", "1.0", 2]
+        [case, outcome, reason, 1, "parcels", "1.0", 1]
         for case, outcome, reason in [
             ("crash", "fail", "agent_error"),
             ("late crash", "fail", "agent_error"),
@@ -67,24 +67,21 @@ def test_each_failure_of_the_program_is_a_failed_attempt() -> None:
         ]
     ]
     for line in (
-        "crash 1/2: fail (agent_error): the agent ended with an error: exit code 1: no connection to the database",
-        "late crash 2/2: fail (agent_error): the agent ended with an error: exit code 7",
-        "right 2/2: pass",
-        "silent 1/2: fail (agent_error): the agent ended with an error: no spans arrived",
-        "sleep 1/2: fail (agent_error): the agent ended with an error: timed out after 5 s",
+        "crash 1/1: fail (agent_error): the agent ended with an error: exit code 1: no connection to the database",
+        "late crash 1/1: fail (agent_error): the agent ended with an error: exit code 7",
+        "right 1/1: pass",
+        "silent 1/1: fail (agent_error): the agent ended with an error: no spans arrived",
+        "sleep 1/1: fail (agent_error): the agent ended with an error: timed out after 5 s",
     ):
         assert line in ran.out
 
 
 def test_the_traces_of_an_attempt_without_a_conversation_id_are_one_conversation() -> None:
-    cases = write_cases(["Where is it?", "And when?"], ["Where is the other one?", "And when?"])
+    cases = write_cases(["Where is it?", "And when?"])
 
     assert attempted("--k", 2, "--cases", cases, "--", *PYTHON_AGENT, "all").code == 0
 
-    assert [row[:4] + row[6:] for row in outcomes()] == [
-        ["Where is it?", "pass", None, 2, 2],
-        ["Where is the other one?", "pass", None, 2, 2],
-    ]
+    assert [row[:4] + row[6:] for row in outcomes()] == [["Where is it?", "pass", None, 2, 2]]
 
 
 @pytest.mark.parametrize(("query", "code"), [("right", 0), ("late crash", 7)])
@@ -108,9 +105,9 @@ def test_an_agent_that_crashes_always_is_reported_under_the_name_of_its_program(
 def test_a_program_in_javascript_is_run_like_one_in_python() -> None:
     cases = write_cases(["Where is it?"])
 
-    assert attempted("--k", 3, "--cases", cases, "--", "node", FOLDER / "attempted_agent.mjs", "{query}").code == 0
+    assert attempted("--k", 2, "--cases", cases, "--", "node", FOLDER / "attempted_agent.mjs", "{query}").code == 0
 
-    assert [row[:3] + row[6:] for row in outcomes()] == [["Where is it?", "pass", None, 3]]
+    assert [row[:3] + row[6:] for row in outcomes()] == [["Where is it?", "pass", None, 2]]
 
 
 def test_the_program_records_content_and_sends_nothing_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +143,8 @@ def test_a_run_that_cannot_start_says_what_to_give(arguments: tuple[str, ...], m
 
 
 def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> None:
-    cases = write_cases(["right"], ["wrong"], ["crash"], ["silent"], ["first", "second"])
-    command = ("--k", 3, "--cases", cases, "--", *PYTHON_AGENT)
+    cases = write_cases(["wrong"], ["crash"], ["first", "second"])
+    command = ("--k", 2, "--cases", cases, "--", *PYTHON_AGENT)
 
     in_turn = attempted(*command, "{query}")
     outcomes_in_turn, states_in_turn = outcomes(), rows_of(STATES)
@@ -155,9 +152,9 @@ def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> Non
     at_once = attempted("--jobs", 4, *command, "{query}")
 
     assert at_once.code == in_turn.code == 0
-    assert at_once.out.splitlines()[:15] == in_turn.out.splitlines()[:15]
+    assert at_once.out.splitlines()[:6] == in_turn.out.splitlines()[:6]
     assert outcomes() == outcomes_in_turn
-    assert len({state[0] for state in states_in_turn}) == 15
+    assert len({state[0] for state in states_in_turn}) == 6
     assert unnamed(rows_of(STATES)) == unnamed(states_in_turn)
 
 
@@ -177,19 +174,19 @@ def test_several_attempts_run_at_the_same_time() -> None:
 def test_several_traces_of_attempts_at_the_same_time_are_one_conversation_each() -> None:
     write_cases(["Where is A1?", "And Z9?"])
 
-    ran = attempted("--k", 4, "--jobs", 4, "--cases", "cases.jsonl", "--", *PYTHON_AGENT, "all")
+    ran = attempted("--k", 2, "--jobs", 2, "--cases", "cases.jsonl", "--", *PYTHON_AGENT, "all")
 
-    assert (ran.code, outcomes()) == (0, [["Where is A1?", "pass", None, 2, "parcels", "1.0", 4]])
+    assert (ran.code, outcomes()) == (0, [["Where is A1?", "pass", None, 2, "parcels", "1.0", 2]])
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the states of processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_run_ends_all_programs_and_their_children(number: signal.Signals) -> None:
     write_cases(["fork"])
-    command = [sys.executable, "-m", "otel_agentic.cli", "run", "--db", DB, "--k", "3", "--jobs", "3"]
+    command = [sys.executable, "-m", "otel_agentic.cli", "run", "--db", DB, "--k", "2", "--jobs", "2"]
     command += ["--cases", "cases.jsonl", "--", *map(str, PYTHON_AGENT), "{query}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while len(children := sorted(Path().glob("*.pids"))) < 3:
+        while len(children := sorted(Path().glob("*.pids"))) < 2:
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)

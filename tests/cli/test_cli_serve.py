@@ -193,7 +193,7 @@ def test_bad_cases_are_reported_before_anything_listens(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_collector_says_where_it_listens_and_ends_well_when_asked(tmp_path: Path, sent: signal.Signals) -> None:
     with serving(tmp_path) as running:
         running.process.send_signal(sent)

@@ -17,7 +17,7 @@ from tests.snapshots import raises
 
 
 def test_a_query_beyond_the_slots_is_refused_until_one_is_free(tmp_path: Path) -> None:
-    settings = load_settings(store={"db": tmp_path / "live.duckdb", "query_timeout_s": 3.0}, admin={"query_slots": 1})
+    settings = load_settings(store={"db": tmp_path / "live.duckdb", "query_timeout_s": 1.5}, admin={"query_slots": 1})
     live = LiveCollector(settings, collectors=())
     try:
         running = threading.Thread(target=_ignoring_timeout, args=(live,))

@@ -32,6 +32,12 @@ class RunningConsole:
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
         return httpx.Client(base_url=self.url, headers=headers, cookies=answer.cookies, timeout=30)
 
+    def run(self, command: str, **arguments: Any) -> Any:
+        """Return the result of a command: what a page needs besides would be most of the cost of a test."""
+        answer = httpx.post(f"{self.url}/v1/commands/{command}", json=arguments, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
 
 def serving(db: Path, **sections: Any) -> Iterator[RunningConsole]:
     """Serve the console of a store on a free port."""

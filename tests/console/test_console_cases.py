@@ -44,10 +44,10 @@ def save(session: httpx.Client, form: dict[str, str]) -> httpx.Response:
     return session.post("/case", data=form, follow_redirects=True)
 
 
-def correct_of(session: httpx.Client) -> dict[str, int]:
+def correct_of(console: RunningConsole) -> dict[str, int]:
     """Return the number of correct conversations of each version of trip-planner."""
-    groups = session.get("/reliability.json").json()["groups"]
-    return {group["agent_version"]: group["c"] for group in groups if group["agent"] == "trip-planner"}
+    groups = console.run("report", agent="trip-planner", by=["version"], metrics=[])["groups"]
+    return {group["agent_version"]: group["c"] for group in groups}
 
 
 def versions_of(session: httpx.Client) -> list[dict[str, Any]]:
@@ -57,14 +57,14 @@ def versions_of(session: httpx.Client) -> list[dict[str, Any]]:
 
 def test_accepting_a_run_corrects_the_case_and_evaluates_its_conversations_only(console: RunningConsole) -> None:
     with console.session() as session:
-        before = correct_of(session)
+        before = correct_of(console)
         page = session.get(f"/conversation?id={FAILED}")
         link = re.search(r'<a href="(/case\?id=[^"]+)">The agent was right', page.text)
         assert link is not None
         proposal = session.get(unescape(link[1]))
 
         assert "turns[1].tools.calls[0].parameters.seat_class: second ≠ first" in text_of(proposal)
-        assert correct_of(session) == before  # nothing is stored by a link
+        assert correct_of(console) == before  # nothing is stored by a link
         saved = save(session, form_of(proposal))
 
         # Of 12 conversations of the case, 8 booked second class and 3 booked first class.
@@ -72,7 +72,7 @@ def test_accepting_a_run_corrects_the_case_and_evaluates_its_conversations_only(
         assert re.search(
             r"pass\^3 of trip-planner 1\.1\.0: \.171 .* 13 of 24 correct → .* 14 of 24 correct", text_of(saved)
         )
-        assert (before, correct_of(session)) == ({"1.0.0": 23, "1.1.0": 13}, {"1.0.0": 17, "1.1.0": 14})
+        assert (before, correct_of(console)) == ({"1.0.0": 23, "1.1.0": 13}, {"1.0.0": 17, "1.1.0": 14})
         assert [(row["current"], row["author"], row["n"], row["c"]) for row in versions_of(session)] == [
             (True, "ana", 12, 3),
             (False, None, 12, 8),
@@ -81,14 +81,14 @@ def test_accepting_a_run_corrects_the_case_and_evaluates_its_conversations_only(
 
 def test_an_older_version_is_restored(console: RunningConsole) -> None:
     with console.session() as session:
-        before = correct_of(session)
+        before = correct_of(console)
         save(session, form_of(session.get(f"/case?id={FAILED}")))
         link = re.search(r'<a href="([^"]+)">restore</a>', session.get(CASE).text)
         assert link is not None
         restored = save(session, form_of(session.get(unescape(link[1]))))
 
         assert "11 outcomes changed: 8 fail → pass, 3 pass → fail." in text_of(restored)
-        assert correct_of(session) == before
+        assert correct_of(console) == before
         assert [(row["current"], row["c"]) for row in versions_of(session)] == [(True, 8), (False, 3)]
 
 

@@ -101,7 +101,7 @@ short: Final = scripts(max_turns=2)
 
 
 @given(first=short, second=scripts(max_turns=2, conversation_id=None), style=styles, random=randoms)
-@settings(in_one_folder, max_examples=4)
+@settings(in_one_folder, max_examples=2)
 def test_shuffled_duplicated_and_rebatched_spans_give_the_same_conversations(
     tmp_path: Path, first: AgentRunScript, second: AgentRunScript, style: str, random: Random
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from hypothesis import strategies as st
@@ -131,6 +132,7 @@ attributes: Final = st.dictionaries(st.sampled_from(KEYS), anything, max_size=6)
 _MESSAGE: Final = '{"role": "user", "content": "x"}'
 
 
+@cache
 def slow_texts(size: int) -> dict[str, str]:
     """Return texts of about `size` characters, each a trap for some parser, by name."""
     return {

@@ -189,7 +189,7 @@ def test_equal_beginnings_stay_apart_and_are_counted_even_after_a_later_rebuild(
     assert [(1,)] == rows(engine, counted)
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_however_spans_arrive_the_conversations_are_the_same(
     open_engine: OpenEngine, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

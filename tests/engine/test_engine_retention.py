@@ -242,7 +242,10 @@ _FILES = count()
 
 
 @given(ends=st.lists(st.integers(0, 300), min_size=1, max_size=8, unique=True), now=st.integers(0, 600))
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=settings().max_examples // 10,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_what_is_left_is_what_is_younger(tmp_path: Path, empty_file: Path, ends: list[int], now: int) -> None:
     clock, db = Clock(), tmp_path / f"{next(_FILES)}.duckdb"
     shutil.copy(empty_file, db)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.config import Settings
@@ -175,6 +175,7 @@ def content(read: ReadTraces) -> list[Any]:
     return sorted(map(of_segment, read.segments), key=lambda segment: segment[:2])
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(
     batches=st.lists(
         st.tuples(
@@ -190,8 +191,8 @@ def test_segments_of_arrived_spans_equal_those_of_stored_spans(
     batches: list[tuple[list[Span | LogRecord], str]], rest: list[Span | LogRecord], max_bytes: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings.model_validate({"store": {"db": Path(folder) / "t.duckdb"}})
-        with Engine(settings, create=True) as engine:
+        own = Settings.model_validate({"store": {"db": Path(folder) / "t.duckdb"}})
+        with Engine(own, create=True) as engine:
             tested = SegmentReader(engine.store, engine.reader, max_bytes)
             for arriving, action in [*batches, (rest, "read")]:
                 engine.store.accept(batch(*arriving))

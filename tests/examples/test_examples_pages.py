@@ -12,19 +12,23 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from otel_agentic.demo.run import CASES, DB_NAME
 from tests.cli.running import COMMAND, Terminal, environment, plain_lines, run, wait_until
-from tests.cli.small import conversation, write_spans
+from tests.cli.small import SECOND_NS, conversation, write_spans
 from tools.generated import ROOT
-from tools.shown_commands import shown_commands
+from tools.shown_commands import problem_of, shown_commands
+
+if TYPE_CHECKING:
+    from tests.demo_run import DemoRun
 
 #: Pages of which every command runs.
 _PERSONAS: Final = ("agent-developer", "on-call", "annotator", "data-scientist")
@@ -33,6 +37,8 @@ _GUIDES: Final = (
     "backfill", "calibration", "cases", "comparing", "compat", "failing-tools", "failures", "gate", "html-report",
     "judges", "matching", "monitoring", "retention", "rows", "scoring", "sql", "telemetry", "traffic", "tutorial", "windows",
 )  # fmt: skip
+#: Those that take more than a second and whose commands other tests run, too.
+_LONG: Final = {"calibration", "cases", "gate", "html-report", "matching", "retention", "scoring", "traffic"}
 _BLOCK: Final = re.compile(r"^( *)```(console|text)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _VARYING: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?")
 _EXPORT: Final = re.compile(r"^export (\w+)=(\S+)$")
@@ -88,26 +94,19 @@ def steps(name: str) -> list[Step]:
     return result
 
 
-@pytest.fixture(scope="module")
-def demo_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file that the demo keeps."""
-    folder = tmp_path_factory.mktemp("demo-store")
-    subprocess.run([*COMMAND, "demo", "--keep", folder], check=True, env=environment(), stdout=subprocess.DEVNULL)
-    return folder / DB_NAME
-
-
 @pytest.fixture
-def folder(tmp_path: Path, demo_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, demo: DemoRun, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the working folder, with the files that the pages name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", _WIDTH)
     monkeypatch.setenv("TERM", "xterm")
     for name in _STORES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(demo_store, tmp_path / name)
+        shutil.copy(demo.stored / DB_NAME, tmp_path / name)
     shutil.copy(CASES, tmp_path / "cases.jsonl")
     for name in ("spans.jsonl", "spans.jsonl.gz"):
-        write_spans(tmp_path / name, [conversation("c1")])
+        # As old as the conversations of the demo: a backfill computes all window ends since the first conversation.
+        write_spans(tmp_path / name, [conversation("c1", start_ns=time.time_ns() - 3600 * SECOND_NS)])
     for name, text in _FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "tests").symlink_to(ROOT / "tests")
@@ -167,7 +166,16 @@ def test_every_command_of_a_persona_runs(name: str, folder: Path, monkeypatch: p
             follow(step)
 
 
-@pytest.mark.parametrize("name", _GUIDES)
+def test_every_command_of_a_page_is_one_that_the_command_line_takes() -> None:
+    commands = [command for name in (*_PERSONAS, *_GUIDES) for step in steps(name) for command in step.commands]
+
+    assert len(commands) > 100
+    assert {} == {command: problem for command in commands if (problem := problem_of(command))}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in _LONG else name for name in _GUIDES]
+)
 def test_the_commands_of_a_guide_run(name: str, folder: Path) -> None:
     assert folder == Path.cwd()
     for step in steps(name):

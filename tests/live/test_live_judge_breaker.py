@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -49,7 +49,10 @@ def tell(addresses: LiveServer, numbers: range) -> None:
         export(addresses, speak_genai(script, start_ns=just_now()).spans)
 
 
-@pytest.mark.parametrize("fault", ["down", "unreadable replies", "hanging"])
+_MORE: Final = [pytest.param(fault, marks=pytest.mark.slow) for fault in ("unreadable replies", "hanging")]
+
+
+@pytest.mark.parametrize("fault", ["down", *_MORE])
 def test_a_collector_comes_back_by_itself_when_its_judge_does(tmp_path: Path, fault: str) -> None:
     well, requested = threading.Event(), Counter[bool]()
 

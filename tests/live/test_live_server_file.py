@@ -85,6 +85,7 @@ def test_a_file_is_one_file_by_a_link_too(db: Path) -> None:
         assert db == engine.store.path
 
 
+@pytest.mark.slow  # that a second one is refused is also in tests/cli/test_cli_serve.py
 def test_of_two_collectors_that_start_at_once_one_runs_and_the_other_names_it(db: Path) -> None:
     started = [
         subprocess.Popen(

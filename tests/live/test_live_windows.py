@@ -256,7 +256,11 @@ def test_of_too_many_ends_the_newest_are_due(engine: Engine) -> None:
 Happening = tuple[str, int, int]
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples // 10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["pass", "fail", "dissolve", "wait", "wait"]), st.integers(1, 4), st.integers(0, 60)),

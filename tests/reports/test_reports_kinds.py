@@ -32,6 +32,7 @@ from tests.builders import CASE, HOUR_NS, ask_hotel, feed
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.store.connection import Connection
+    from tests.stores import CopyOf, PreparedStore
 
 REQUESTS: list[dict[str, Any]] = [
     {},
@@ -52,7 +53,7 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-def fill(engine: Engine) -> Commands:
+def fill(engine: Engine) -> None:
     """Store right and wrong answers to a case and questions without one, of two agents, an hour apart; score them."""
     for number in range(12):
         agent = ("travel", "tours")[number % 2]
@@ -62,16 +63,20 @@ def fill(engine: Engine) -> Commands:
         if number % 3 == 0:
             script = script.answers("The Savoy.")
         feed(engine, speak_genai(script, start_ns=NOON_NS + number // 2 * HOUR_NS))
-    commands = Commands(engine)
-    commands.evaluate(cases=[("cases.jsonl", CASE.replace('"case_id"', '"tags": ["stay"], "case_id"'))])
-    return commands
+    Commands(engine).evaluate(cases=[("cases.jsonl", CASE.replace('"case_id"', '"tags": ["stay"], "case_id"'))])
 
 
-def test_counting_by_kind_changes_no_figure(engine: Engine) -> None:
-    commands = fill(engine)
+@pytest.fixture
+def filled(copy_of: CopyOf, prepared_store: PreparedStore) -> Engine:
+    """An engine on a copy of the filled store."""
+    return copy_of(prepared_store(fill))
+
+
+def test_counting_by_kind_changes_no_figure(filled: Engine) -> None:
+    commands = Commands(filled)
     for arguments in REQUESTS:
         request = {name: value for name, value in arguments.items() if name != "metrics"}
-        assert ReportRequest(**request).counts_by_kind(engine)
+        assert ReportRequest(**request).counts_by_kind(filled)
 
         by_kind = commands.report(**arguments)
         with pytest.MonkeyPatch.context() as patch:
@@ -112,15 +117,14 @@ def test_a_label_makes_the_report_read_each_conversation(engine: Engine) -> None
     assert not ReportRequest().counts_by_kind(engine)
 
 
-def test_totals_in_sql_are_those_of_the_evaluator(engine: Engine) -> None:
-    fill(engine)
+def test_totals_in_sql_are_those_of_the_evaluator(filled: Engine) -> None:
     invented = "UPDATE scores SET reason = NULL, value = (hash(conversation_id, name) % 1000) / 8 WHERE name LIKE $name"
     for name in ("agentic.operations.cost", "agentic.operations.%_tokens", "agentic.operations.latency"):
-        engine.store.write(lambda con, name=name: con.execute(invented, {"name": name}))  # type: ignore[misc]
+        filled.store.write(lambda con, name=name: con.execute(invented, {"name": name}))  # type: ignore[misc]
     unknown = "UPDATE scores SET value = NULL, reason = 'no_data' WHERE name LIKE '%input_tokens' AND conversation_id = 'hotel-1'"
-    engine.store.write(lambda con: con.execute(unknown))
+    filled.store.write(lambda con: con.execute(unknown))
     totals = Totals()
-    with engine.store.read() as con:
+    with filled.store.read() as con:
         keys = {key for key, _, _ in conversations_of(con, Selection())}
         groups = [keys, {key for key in keys if key[1] >= "other"}, set()]
         select_members(con, groups)
@@ -136,9 +140,9 @@ def test_totals_in_sql_are_those_of_the_evaluator(engine: Engine) -> None:
 
 @pytest.mark.parametrize("conditions", [{"min_success": 0.5}, {"min_coverage": 0.9, "tiers": ["ready"]}])
 def test_a_gate_that_counts_by_kind_equals_one_that_reads_each_conversation(
-    engine: Engine, conditions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    filled: Engine, conditions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands = fill(engine)
+    commands = Commands(filled)
     by_kind = commands.gate(conditions=conditions)
 
     read_each = GateSelection.groups
@@ -147,9 +151,8 @@ def test_a_gate_that_counts_by_kind_equals_one_that_reads_each_conversation(
     assert commands.gate(conditions=conditions) == by_kind
 
 
-def test_the_times_of_a_kind_are_those_of_its_conversations(engine: Engine) -> None:
-    fill(engine)
-    with engine.store.read() as con:
+def test_the_times_of_a_kind_are_those_of_its_conversations(filled: Engine) -> None:
+    with filled.store.read() as con:
         table = KindTable(con, Kinds(selection=Selection()))
         times = table.times()
 

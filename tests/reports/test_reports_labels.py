@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,14 +13,16 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
+from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.label_report import PersonVerdict, TrafficNumbers
 from otel_agentic.reports.report import ReportRequest, report
 from otel_agentic.store.queries.conversations import scored_conversations
+from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from otel_agentic.engine.engine import Engine
     from otel_agentic.results.reports import Rate, ReportGroup
+    from tests.once_per_run import OncePerRun
     from tests.stores import CopyOf
 
 REQUEST: Final = ReportRequest(criterion="traffic")
@@ -34,11 +37,14 @@ def truth(tau: Path) -> dict[str, bool]:
 
 
 @pytest.fixture
-def unmatched(tau_file: Path, copy_of: CopyOf) -> Engine:
+def unmatched(tau_file: Path, copy_of: CopyOf, once_per_run: OncePerRun) -> Engine:
     """An engine on tau-airline, evaluated without any case."""
-    engine = copy_of(tau_file)
-    Commands(engine).evaluate()
-    return engine
+
+    def fill(folder: Path) -> None:
+        with Engine(settings_for(Path(shutil.copy(tau_file, folder / "tau.duckdb")))) as engine:
+            Commands(engine).evaluate()
+
+    return copy_of(once_per_run("unmatched", fill) / "tau.duckdb")
 
 
 def sample_of(truth: dict[str, bool], labels: int = LABELS) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.stats import (
@@ -61,7 +61,6 @@ COUNTS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(COUNTS)
 def test_cases_of_any_size_have_the_bias_reduced_variance_of_explicit_matrices(counts: list[tuple[int, int]]) -> None:
     """Bell and McCaffrey 2002: residual maker, working covariance and adjustment as matrices, in `group_oracle`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic import plugins, stats
@@ -107,7 +107,6 @@ def test_traffic_weights_count_a_case_by_its_attempts() -> None:
     assert estimate.pass_at_k[1].value == pytest.approx(0.75)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(5, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
 def test_pass_pow_is_at_most_pass_at_1_and_that_at_most_pass_at_k(counts: tuple[int, int]) -> None:
     attempts = independent(*counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from otel_agentic.config import StatsSettings
@@ -74,7 +74,6 @@ def test_groups_at_once_are_the_groups_one_by_one(groups: list[list[tuple[int, i
                     assert ours == pytest.approx(theirs, abs=1e-13)
 
 
-@settings(max_examples=80, deadline=None)
 @given(SOME, st.sampled_from(K), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
 @example([(2, 1), (3, 3)], 1, 0.99)
 def test_pooled_estimates_follow_the_written_rules(counts: list[tuple[int, int]], k: int, level: float) -> None:
@@ -85,7 +84,6 @@ def test_pooled_estimates_follow_the_written_rules(counts: list[tuple[int, int]]
     assert [pytest.approx(item, abs=1e-7) for item in oracle.bayesian(outcomes, k, level, (0.5, 2.0))] == estimate
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.one_of(st.lists(COUNTS, max_size=3), st.lists(ONCE, max_size=12)), st.sampled_from(K))
 def test_subsets_are_those_of_an_enumeration(counts: list[tuple[int, int]], k: int) -> None:
     attempts, outcomes = attempts_of(counts), outcomes_of(counts)

@@ -134,7 +134,11 @@ def empty(store: Store) -> None:
         store.write(lambda con, table=table: con.execute(f"DELETE FROM {table}"))  # type: ignore[misc]  # noqa: S608 — our own table names
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples // 4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(STEPS, max_size=12))
 def test_results_equal_the_join_that_they_represent_after_any_steps(store: Store, steps: list[Step]) -> None:
     empty(store)

@@ -102,7 +102,11 @@ def _views(store: Store) -> tuple[list[dict[str, Any]], ...]:
     return tuple(result)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples // 2,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(conversation_scores())
 def test_a_score_loads_as_it_was_saved_and_the_views_show_it(store: Store, score: ConversationScore) -> None:
     store.write(lambda con: [con.execute(f"DELETE FROM {name}") for name in ("conversations", "scores", "matches")])  # noqa: S608 — our own table names

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.stats.model import Estimate
@@ -109,7 +109,6 @@ _points = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(points=_points, cap=st.integers(1, 6))
 def test_the_cap_keeps_whole_groups_and_names_the_others(points: list[WindowPoint], cap: int) -> None:
     selection = select(points, cap)
@@ -121,7 +120,6 @@ def test_the_cap_keeps_whole_groups_and_names_the_others(points: list[WindowPoin
     assert {(point.summary.key, point.window) for point in selection.points} == windows
 
 
-@settings(max_examples=40, deadline=None)
 @given(points=_points, cap=st.integers(1, 6), rng=st.randoms(use_true_random=False))
 def test_the_selection_does_not_depend_on_the_order_of_points(points: list[WindowPoint], cap: int, rng: object) -> None:
     shuffled = list(points)

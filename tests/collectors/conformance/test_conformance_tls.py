@@ -33,7 +33,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-@pytest.mark.parametrize("mutual", [False, True], ids=["TLS", "mutual TLS"])
+@pytest.mark.parametrize("mutual", [pytest.param(False, marks=pytest.mark.slow), True], ids=["TLS", "mutual TLS"])
 def test_our_receivers_pass_over_tls(certificates: Certificates, tmp_path: Path, *, mutual: bool) -> None:
     receive: dict[str, Any] = {**RECEIVE, "tls_cert_file": certificates.server, "tls_key_file": certificates.server_key}
     client: dict[str, Any] = {}
