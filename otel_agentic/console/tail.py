@@ -7,10 +7,11 @@ the ring before the viewer reads them are only counted. The ring is empty while 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,8 +25,10 @@ from otel_agentic.console.pages import Page
 from otel_agentic.console.requests import SELECTION, ConsoleLinks, page_url
 from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.reports.conversations import iso
+from otel_agentic.reports.provisional import FAILED_ALREADY, provisional_outcome
 from otel_agentic.results import to_json
 from otel_agentic.results.browsing import ConversationPage
+from otel_agentic.results.conversations import OpenConversations
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -33,16 +36,19 @@ if TYPE_CHECKING:
     from otel_agentic.commands import Client
     from otel_agentic.console.requests import PageRequest
     from otel_agentic.engine.rebuild import SavedRevision
+    from otel_agentic.scoring import ConversationScore
     from otel_agentic.store.table import Key, Scored
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 #: The paths of the page, and of the stream that it reads.
 TAIL, EVENTS = "/tail", "/tail/events"
 #: The largest number of rows in memory.
 _CAPACITY: Final = 1000
 #: The largest number of viewers: browsers with the page open.
 MAX_VIEWERS: Final = 16
-#: The largest number of rows on the page, and of rows in one event: more than a person can read in that time.
+#: The largest number of rows on the page, of rows in one event, and of open conversations scored at a time: more than a
+#: person can read in that time.
 _PAGE_ROWS, _MAX_ROWS = 50, 10
 #: Interval between the events of a viewer, and between comments while nothing happens, seconds.
 _TICK_S, _HEARTBEAT_S = 0.5, 15.0
@@ -52,7 +58,10 @@ _LINGER_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class TailRow:
-    """A conversation as a row of the list of conversations. The outcome is None while it is open."""
+    """A conversation as a row of the list of conversations.
+
+    The outcome is None while it is open; `so_far` is then its provisional outcome, or None if it was not computed.
+    """
 
     environment: str
     conversation_id: str
@@ -66,6 +75,7 @@ class TailRow:
     outcome: str | None = None
     reason: str | None = None
     explanation: str | None = None
+    so_far: str | None = None
 
     @classmethod
     def of_score(cls, scored: Scored) -> TailRow:
@@ -87,8 +97,8 @@ class TailRow:
         )
 
     @classmethod
-    def of_revision(cls, saved: SavedRevision) -> TailRow:
-        """Return the row of a conversation whose newest turn became quiet."""
+    def of_revision(cls, saved: SavedRevision, score: ConversationScore | None) -> TailRow:
+        """Return the row of a conversation whose newest turn became quiet, with the score that it has so far."""
         environment, conversation_id = saved.key
         return cls(
             environment=environment,
@@ -99,6 +109,9 @@ class TailRow:
             closed_by=saved.closed_by,
             turn_count=saved.turn_count,
             call_count=saved.call_count,
+            case_id=score and score.case_id,
+            explanation=score and score.explanation,
+            so_far=score and provisional_outcome(score),
         )
 
     @property
@@ -119,6 +132,8 @@ class TailRow:
 
 #: A condition on rows.
 Selects = Callable[[TailRow], bool]
+#: Returns the scores that open conversations have so far.
+ScoresSoFar = Callable[[Sequence["Key"]], Mapping["Key", "ConversationScore"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +149,13 @@ class Update:
 
 
 class Tail:
-    """The newest rows of a running collector, for all viewers. Thread-safe."""
+    """The newest rows of a running collector, for all viewers. Thread-safe.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    While somebody watches, the newest conversations that became quiet are scored as far as they have come.
+    """
+
+    def __init__(self, scores_so_far: ScoresSoFar, clock: Callable[[], float] = time.monotonic) -> None:
+        self._scores_so_far = scores_so_far
         self._clock = clock
         self._lock = threading.Lock()
         self._rows: deque[TailRow] = deque(maxlen=_CAPACITY)
@@ -152,12 +171,28 @@ class Tail:
 
     def quiet(self, saved: Sequence[SavedRevision]) -> None:
         """Add those of the conversations just saved that are open: their newest turn became quiet."""
-        self._add([item for item in saved if item.closed_by is None], TailRow.of_revision)
+        items = [item for item in saved if item.closed_by is None]
+        scores = self._scored_so_far([item.key for item in items[-_MAX_ROWS:]])
+        self._add(items, lambda item: TailRow.of_revision(item, scores.get(item.key)))
+
+    def _scored_so_far(self, keys: Sequence[Key]) -> Mapping[Key, ConversationScore]:
+        with self._lock:
+            if not keys or not self._is_watched():
+                return {}
+        try:
+            return self._scores_so_far(keys)
+        except Exception:  # noqa: BLE001 — see the comment
+            # The thread that rebuilds conversations must not depend on a page that somebody looks at.
+            _log.exception("cannot score open conversations for the live tail")
+            return {}
+
+    def _is_watched(self) -> bool:
+        return bool(self._viewers) or self._clock() < self._until_s
 
     def _add(self, items: Sequence[T], row_of: Callable[[T], TailRow]) -> None:
         with self._lock:
             self._position += len(items)
-            if self._viewers or self._clock() < self._until_s:
+            if self._is_watched():
                 self._rows.extend(map(row_of, items[-_CAPACITY:]))
             else:
                 self._rows.clear()
@@ -296,10 +331,14 @@ def conditions(request: PageRequest) -> Selects:
     """Return the condition that the parameters of a request set on rows, as in the list of conversations."""
     pattern = request.text("agent")
     texts = request.texts(*SELECTION, "outcome")
+    outcome = texts.pop("outcome")
     exact = {name: value for name, value in texts.items() if value is not None and name != "agent"}
 
     def selects(row: TailRow) -> bool:
         if pattern is not None and (row.agent is None or not fnmatchcase(row.agent, pattern)):
+            return False
+        has_failed = outcome == "fail" and row.so_far == FAILED_ALREADY
+        if outcome not in {None, row.outcome} and not has_failed:
             return False
         return all(getattr(row, name) == value for name, value in exact.items())
 
@@ -316,6 +355,7 @@ def tail_page(tail: Tail | None, client: Client, request: PageRequest) -> Page:
         template="tail",
         values={
             "rows": [(row, links.conversation(row.environment, row.conversation_id)) for row in result.rows],
+            "so_far": _outcomes_so_far(client, request) if any(row.closed_by is None for row in result.rows) else {},
             "limit": _PAGE_ROWS,
             "position": position,
             "events": page_url(EVENTS, **parameters),
@@ -324,6 +364,12 @@ def tail_page(tail: Tail | None, client: Client, request: PageRequest) -> Page:
         payload=result,
         rows=[to_json(row) for row in result.rows],
     )
+
+
+def _outcomes_so_far(client: Client, request: PageRequest) -> dict[Key, str]:
+    selection = request.texts(*SELECTION)
+    result = client.get(OpenConversations, "conversations_open", **selection, scored=True, limit=_PAGE_ROWS)
+    return {(item.environment, item.conversation_id): item.outcome for item in result.conversations}
 
 
 def watch(tail: Tail | None, request: PageRequest) -> Viewer:
