@@ -70,7 +70,7 @@ def test_numbers_lose_no_digit_even_on_the_narrowest_terminal(capsys: pytest.Cap
 
 def test_long_names_are_broken_after_punctuation(capsys: pytest.CaptureFixture[str]) -> None:
     name = "ragas.tool_call_accuracy_unordered"
-    rows = [[name, '{"origin":"Paris","destination":"Lyon"}']]
+    rows: list[list[object]] = [[name, '{"origin":"Paris","destination":"Lyon"}']]
 
     assert drawn(48, text("metric", "arguments"), rows, capsys)[2:] == snapshot(
         ['ragas.tool_call_         {"origin":"Paris",', 'accuracy_unordered       "destination":"Lyon"}']
