@@ -213,7 +213,9 @@ def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int
         )
     for row in cells:
         values = row if widths is None else [_broken(value, limit) for value, limit in zip(row, widths, strict=True)]
-        table.add_row(*(Text(shown, style=_COLOURS.get(value, "")) for value, shown in zip(row, values, strict=True)))
+        table.add_row(
+            *(Text(wrapped, style=_COLOURS.get(value, "")) for value, wrapped in zip(row, values, strict=True))
+        )
     return table
 
 
@@ -239,7 +241,7 @@ def _broken(text: str, width: int) -> str:
     >>> _broken("failed: ragas.tool_call_accuracy", 17)
     'failed: ragas.tool_call_\naccuracy'
     """
-    return re.sub(rf"\S{{{width + 1},}}", lambda word: _broken_word(word[0], width), text)
+    return re.sub(rf"\S{{{width + 1},}}", lambda match: _broken_term(match[0], width), text)
 
 
 def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
@@ -253,14 +255,14 @@ def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], 
     return indices
 
 
-def _broken_word(word: str, width: int) -> str:
+def _broken_term(term: str, width: int) -> str:
     parts = []
-    while len(word) > width:
-        ends = [match.end() for match in _BREAKS.finditer(word, 1, width)]
+    while len(term) > width:
+        ends = [match.end() for match in _BREAKS.finditer(term, 1, width)]
         end = ends[-1] if ends and ends[-1] > width // 2 else width
-        parts.append(word[:end])
-        word = word[end:]
-    return "\n".join([*parts, word])
+        parts.append(term[:end])
+        term = term[end:]
+    return "\n".join([*parts, term])
 
 
 def _least(columns: Sequence[Column], cells: Sequence[Sequence[str]], longest_word: int = _LONGEST_WORD) -> list[int]:

@@ -96,7 +96,7 @@ def test_a_store_rows_and_frames_are_evaluated(db: Path) -> None:
         assert sorted(row["outcome"] for row in table) == ["fail", "pass"]
 
 
-def test_a_store_that_nobody_closes_closes_with_its_last_reference(db: Path) -> None:
+def test_a_store_closes_with_its_last_reference(db: Path) -> None:
     first = otel_agentic.open(db).report().details.groups
     second = otel_agentic.open(db).report().details.groups
     assert first == second
