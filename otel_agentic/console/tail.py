@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -28,7 +28,7 @@ from otel_agentic.reports.conversations import iso
 from otel_agentic.reports.provisional import FAILED_ALREADY, provisional_outcome
 from otel_agentic.results import to_json
 from otel_agentic.results.browsing import ConversationPage
-from otel_agentic.results.conversations import OpenConversations
+from otel_agentic.results.conversations import ConversationRow, OpenConversation, OpenConversations
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -109,9 +109,9 @@ class TailRow:
             closed_by=saved.closed_by,
             turn_count=saved.turn_count,
             call_count=saved.call_count,
-            case_id=score and score.case_id,
-            explanation=score and score.explanation,
-            so_far=score and provisional_outcome(score),
+            case_id=None if score is None else score.case_id,
+            explanation=None if score is None else score.explanation,
+            so_far=None if score is None else provisional_outcome(score),
         )
 
     @property
@@ -151,7 +151,7 @@ class Update:
 class Tail:
     """The newest rows of a running collector, for all viewers. Thread-safe.
 
-    While somebody watches, the newest conversations that became quiet are scored as far as they have come.
+    While a page follows it, the newest conversations that became quiet are scored as far as they have come.
     """
 
     def __init__(self, scores_so_far: ScoresSoFar, clock: Callable[[], float] = time.monotonic) -> None:
@@ -182,7 +182,7 @@ class Tail:
         try:
             return self._scores_so_far(keys)
         except Exception:  # noqa: BLE001 — see the comment
-            # The thread that rebuilds conversations must not depend on a page that somebody looks at.
+            # The thread that rebuilds conversations must not depend on a page of the console.
             _log.exception("cannot score open conversations for the live tail")
             return {}
 
@@ -351,11 +351,13 @@ def tail_page(tail: Tail | None, client: Client, request: PageRequest) -> Page:
     position = None if tail is None else tail.prepare()
     result = client.get(ConversationPage, "conversations_page", **parameters, limit=_PAGE_ROWS)
     links = ConsoleLinks()
+    so_far = _so_far(client, request) if any(row.closed_by is None for row in result.rows) else {}
+    rows = [_with_score_so_far(row, so_far.get((row.environment, row.conversation_id))) for row in result.rows]
     return Page(
         template="tail",
         values={
-            "rows": [(row, links.conversation(row.environment, row.conversation_id)) for row in result.rows],
-            "so_far": _outcomes_so_far(client, request) if any(row.closed_by is None for row in result.rows) else {},
+            "rows": [(row, links.conversation(row.environment, row.conversation_id)) for row in rows],
+            "so_far": {key: item.outcome for key, item in so_far.items()},
             "limit": _PAGE_ROWS,
             "position": position,
             "events": page_url(EVENTS, **parameters),
@@ -366,10 +368,14 @@ def tail_page(tail: Tail | None, client: Client, request: PageRequest) -> Page:
     )
 
 
-def _outcomes_so_far(client: Client, request: PageRequest) -> dict[Key, str]:
+def _so_far(client: Client, request: PageRequest) -> dict[Key, OpenConversation]:
     selection = request.texts(*SELECTION)
     result = client.get(OpenConversations, "conversations_open", **selection, scored=True, limit=_PAGE_ROWS)
-    return {(item.environment, item.conversation_id): item.outcome for item in result.conversations}
+    return {(item.environment, item.conversation_id): item for item in result.conversations}
+
+
+def _with_score_so_far(row: ConversationRow, item: OpenConversation | None) -> ConversationRow:
+    return row if item is None else replace(row, case_id=item.case_id, explanation=item.explanation)
 
 
 def watch(tail: Tail | None, request: PageRequest) -> Viewer:
