@@ -47,8 +47,7 @@ TAIL, EVENTS = "/tail", "/tail/events"
 _CAPACITY: Final = 1000
 #: The largest number of viewers: browsers with the page open.
 MAX_VIEWERS: Final = 16
-#: The largest number of rows on the page, of rows in one event, and of open conversations scored at a time: more than a
-#: person can read in that time.
+#: The largest number of rows on the page, and of rows in one event: more than a person can read in that time.
 _PAGE_ROWS, _MAX_ROWS = 50, 10
 #: Interval between the events of a viewer, and between comments while nothing happens, seconds.
 _TICK_S, _HEARTBEAT_S = 0.5, 15.0
@@ -151,7 +150,8 @@ class Update:
 class Tail:
     """The newest rows of a running collector, for all viewers. Thread-safe.
 
-    While a page follows it, the newest conversations that became quiet are scored as far as they have come.
+    While a page follows it, conversations that became quiet are scored as far as they have come. More at a time than a page
+    displays are not: to score ten of each hundred would cost a twentieth of the collector's CPU time.
     """
 
     def __init__(self, scores_so_far: ScoresSoFar, clock: Callable[[], float] = time.monotonic) -> None:
@@ -172,7 +172,7 @@ class Tail:
     def quiet(self, saved: Sequence[SavedRevision]) -> None:
         """Add those of the conversations just saved that are open: their newest turn became quiet."""
         items = [item for item in saved if item.closed_by is None]
-        scores = self._scored_so_far([item.key for item in items[-_MAX_ROWS:]])
+        scores = self._scored_so_far([item.key for item in items]) if len(items) <= _MAX_ROWS else {}
         self._add(items, lambda item: TailRow.of_revision(item, scores.get(item.key)))
 
     def _scored_so_far(self, keys: Sequence[Key]) -> Mapping[Key, ConversationScore]:
