@@ -161,7 +161,7 @@ def _portions(workload: Workload, count: int) -> Iterator[list[bytes]]:
 
 def _measure(engine: Engine, portions: Iterator[list[bytes]]) -> None:
     now_s = [0.0]
-    tail, ticks = Tail(lambda: now_s[0]), Ticks()
+    tail, ticks = Tail(engine.runner.provisional_scores, lambda: now_s[0]), Ticks()
     Viewer.wait = lambda _: ticks.wait()  # type: ignore[method-assign,assignment]  # a benchmark hook
     stages = Stages(engine, tail)
     with _server(tail) as server:

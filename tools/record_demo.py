@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_agentic.demo.processes import AGENTS, Service
 from otel_agentic.demo.recordings import FOLDER, path_of
+from tools.generated import ROOT
 
 
 class _Receiver(ThreadingHTTPServer):
@@ -57,7 +58,18 @@ def _receiving() -> Iterator[_Receiver]:
             thread.join()
 
 
+def without_folder(request: ExportTraceServiceRequest, folder: str) -> None:
+    """Shorten the paths in messages of errors and their tracebacks, so that a recording does not depend on a folder."""
+    spans = [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
+    for span in spans:
+        span.status.message = span.status.message.replace(folder, "")
+        for attribute in (attribute for event in span.events for attribute in event.attributes):
+            if attribute.value.HasField("string_value"):
+                attribute.value.string_value = attribute.value.string_value.replace(folder, "")
+
+
 def _write(path: Path, request: ExportTraceServiceRequest) -> None:
+    without_folder(request, f"{ROOT}/")
     if request.resource_spans:
         path.write_bytes(gzip.compress(request.SerializeToString(), mtime=0))
         print(f"{path.name}: {path.stat().st_size:,} bytes")

@@ -8,7 +8,8 @@ from datetime import datetime
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+from weakref import finalize
 
 from otel_agentic.api.frames import module
 from otel_agentic.commands import LocalClient, open_client
@@ -34,6 +35,10 @@ Time = datetime | str
 _TIMES = ("_at", "_seen", "since")
 #: The number of rows of a displayed table, and the characters of a cell.
 _ROWS, _CHARACTERS = 20, 80
+
+
+#: Stores that stay open without a reference, because their sink is used.
+_SINKS: Final[set[OpenStore]] = set()
 
 
 class Rows(Sequence[T], Generic[T]):
@@ -118,7 +123,7 @@ class StoreReport:
 
 
 class OpenStore:
-    """A store, opened by `otel_agentic.open`. A context manager that closes it.
+    """A store, opened by `otel_agentic.open`. A context manager that closes it; otherwise it closes with its last reference.
 
     Its methods run the commands of the command line, with the same options, in this process or in the collector that holds
     the file. All of them raise `OtelAgenticError`.
@@ -127,6 +132,7 @@ class OpenStore:
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client = client
         self._settings = settings
+        self._finalizer = finalize(self, client.close)
 
     def report(
         self,
@@ -260,7 +266,10 @@ class OpenStore:
         Raises:
             UsageError: a collector holds the file; export the spans to it instead.
         """
-        return self._local().opened().store
+        store = self._local().opened().store
+        _SINKS.add(self)
+        self._finalizer.atexit = False  # the last spans may arrive later
+        return store
 
     def rebuild(self) -> int:
         """Rebuild and close the conversations of all stored spans; return how many are new or changed.
@@ -288,7 +297,8 @@ class OpenStore:
 
     def close(self) -> None:
         """Close the store."""
-        self._client.close()
+        _SINKS.discard(self)
+        self._finalizer()
 
     def __enter__(self) -> Self:
         return self

@@ -121,7 +121,7 @@ def _columns(*, several: bool) -> list[Column]:
         Column(name="trend", unfolded=True, spare=5),
         Column(name="first seen", unfolded=True, spare=4),
         Column(name="last seen", unfolded=True, spare=2),
-        Column(name="look at", unfolded=True, spare=1),
+        Column(name="look at", unfolded=True),
     ]
 
 

@@ -253,7 +253,8 @@ def gate(
             content = json_file(Path(baseline))
         else:
             conditions["baseline"] = baseline
-    from otel_agentic.render.gate import GateOutcome, write_baseline, write_outcome  # noqa: PLC0415 — rich is not needed for --help
+    from otel_agentic.cli.open_conversations import require_agent  # noqa: PLC0415 — rich is not needed for --help
+    from otel_agentic.render.gate import GateOutcome, write_baseline, write_outcome  # noqa: PLC0415 — same
 
     with target.open() as client:
         result = client.get(
@@ -268,6 +269,8 @@ def gate(
             baseline=content,
             measure=save_baseline,
         )
+        if not result.conversations:
+            require_agent(client, selection)
         baseline_name = write_baseline(client, save_baseline, result.measured) if result.passed else None
     outcome = GateOutcome(result=result, saved_baseline=baseline_name, requested_baseline=save_baseline)
     write_outcome(outcome, output, file, {"junit": junit, "markdown": markdown, "json": json_out})

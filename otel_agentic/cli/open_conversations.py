@@ -111,8 +111,11 @@ def print_open(out: Console, result: OpenConversations) -> None:
 
 def print_open_list(out: Console, result: OpenConversations) -> None:
     """Print each open conversation with its provisional outcome, and when it closes if a collector runs."""
-    closes = ["closes"] if result.collecting else []
-    columns = [Column(name="conversation", unfolded=True), *text("agent", *closes, "case", "so far", "because")]
+    closes = [Column(name="closes", spare=1)] if result.collecting else []
+    columns = [
+        *(Column(name="conversation", unfolded=True), Column(name="agent"), *closes),
+        *(*text("case", "so far"), Column(name="because", least=30)),
+    ]
     rows = [
         (
             item.conversation_id,
@@ -170,8 +173,11 @@ def _open_lines(result: OpenConversations, hint: str = "; --open shows provision
         return
     if arriving:
         still_open += f" ({arriving:,} not rebuilt yet: conversations.turn_idle_s after the last span)"
-    first = f"; the first closes at {moment(result.first_closes_at)} UTC" if result.first_closes_at else ""
-    yield f"{still_open}{first} (conversations.idle_s after the last span){hint}"
+    if not result.first_closes_at:
+        yield still_open
+        return
+    first = f"the first closes at {moment(result.first_closes_at)} UTC (conversations.idle_s after the last span)"
+    yield f"{still_open}; {first}{hint}"
 
 
 def _empty_lines(result: OpenConversations) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from otel_agentic.cli.help import HelpfulGroup
+from otel_agentic.cli.open_conversations import require_agent
 from otel_agentic.cli.options import Selection, Target, format_option, selection_options, target_options
 from otel_agentic.render.terminal import Column, console, numbers, print_json, print_table, say, say_evaluation
 from otel_agentic.render.text import NOTHING, interval, moment, plural
@@ -42,6 +43,8 @@ def list_suites(
     """List the suites: every tag of the active cases, with its number of conversations and of correct ones."""
     with target.open() as client:
         suites = client.get(list[Suite], "suites", **selection.arguments)
+        if not any(row.conversations for row in suites):
+            require_agent(client, selection)
     if output == "json":
         print_json(suites)
         return
@@ -91,6 +94,8 @@ def trend(
     """
     with target.open() as client:
         result = client.get(SuiteTrend, "suite_trend", suite=suite, by=by, **selection.arguments)
+        if not result.points:
+            require_agent(client, selection)
     if output == "json":
         print_json(result)
         return

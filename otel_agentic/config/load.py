@@ -258,7 +258,8 @@ def _require_toml(path: Path) -> None:
 
 
 def _message(error: ValidationError, path: Path | None) -> str:
-    first = error.errors()[0]
+    # A misspelt name explains why the right one is missing.
+    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
     location = ".".join(str(part) for part in first["loc"])
     source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
     if location in _RENAMED:

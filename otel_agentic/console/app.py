@@ -375,7 +375,7 @@ def _tail_row(row: TailRow) -> str:
     html = _TAIL_ROWS.get(row)
     if html is None:
         rows: Any = _templates().get_template("rows.html.j2").module
-        html = _TAIL_ROWS[row] = str(rows.conversation_row(row, row.href, _TO_THE_SECOND))
+        html = _TAIL_ROWS[row] = str(rows.conversation_row(row, row.href, _TO_THE_SECOND, row.so_far))
     return html
 
 

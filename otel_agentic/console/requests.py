@@ -23,6 +23,18 @@ _MAX_VALUE: Final = 2000
 _MINUTE_NS: Final = 60_000_000_000
 
 
+#: Pages outside the navigation, and the page there that leads to each.
+_SECTIONS: Final = {
+    "/reliability": "/",
+    "/numbers": "/",
+    "/conversation": "/conversations",
+    "/span": "/conversations",
+    "/tail": "/conversations",
+    "/case": "/cases",
+    "/match": "/matches",
+}
+
+
 class PageRequest:
     """The parameters of a request for a page, and the session that sent it."""
 
@@ -32,6 +44,11 @@ class PageRequest:
         self.environment = values.get("environment")
         self.values = {name: value.strip() for name, value in values.items() if value.strip()}
         self.session = session
+
+    @property
+    def section(self) -> str:
+        """The path of the page in the navigation that this page belongs to."""
+        return _SECTIONS.get(self.path, self.path)
 
     def text(self, name: str, limit: int = _MAX_VALUE) -> str | None:
         """Return a parameter of at most `limit` characters; None if it is missing or empty.

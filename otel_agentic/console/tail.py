@@ -7,12 +7,13 @@ the ring before the viewer reads them are only counted. The ring is empty while 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -24,8 +25,10 @@ from otel_agentic.console.pages import Page
 from otel_agentic.console.requests import SELECTION, ConsoleLinks, page_url
 from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.reports.conversations import iso
+from otel_agentic.reports.provisional import FAILED_ALREADY, provisional_outcome
 from otel_agentic.results import to_json
 from otel_agentic.results.browsing import ConversationPage
+from otel_agentic.results.conversations import ConversationRow, OpenConversation, OpenConversations
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -33,9 +36,11 @@ if TYPE_CHECKING:
     from otel_agentic.commands import Client
     from otel_agentic.console.requests import PageRequest
     from otel_agentic.engine.rebuild import SavedRevision
+    from otel_agentic.scoring import ConversationScore
     from otel_agentic.store.table import Key, Scored
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 #: The paths of the page, and of the stream that it reads.
 TAIL, EVENTS = "/tail", "/tail/events"
 #: The largest number of rows in memory.
@@ -52,7 +57,10 @@ _LINGER_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class TailRow:
-    """A conversation as a row of the list of conversations. The outcome is None while it is open."""
+    """A conversation as a row of the list of conversations.
+
+    The outcome is None while it is open; `so_far` is then its provisional outcome, or None if it was not computed.
+    """
 
     environment: str
     conversation_id: str
@@ -66,6 +74,7 @@ class TailRow:
     outcome: str | None = None
     reason: str | None = None
     explanation: str | None = None
+    so_far: str | None = None
 
     @classmethod
     def of_score(cls, scored: Scored) -> TailRow:
@@ -87,8 +96,8 @@ class TailRow:
         )
 
     @classmethod
-    def of_revision(cls, saved: SavedRevision) -> TailRow:
-        """Return the row of a conversation whose newest turn became quiet."""
+    def of_revision(cls, saved: SavedRevision, score: ConversationScore | None) -> TailRow:
+        """Return the row of a conversation whose newest turn became quiet, with the score that it has so far."""
         environment, conversation_id = saved.key
         return cls(
             environment=environment,
@@ -99,6 +108,9 @@ class TailRow:
             closed_by=saved.closed_by,
             turn_count=saved.turn_count,
             call_count=saved.call_count,
+            case_id=None if score is None else score.case_id,
+            explanation=None if score is None else score.explanation,
+            so_far=None if score is None else provisional_outcome(score),
         )
 
     @property
@@ -119,6 +131,8 @@ class TailRow:
 
 #: A condition on rows.
 Selects = Callable[[TailRow], bool]
+#: Returns the scores that open conversations have so far.
+ScoresSoFar = Callable[[Sequence["Key"]], Mapping["Key", "ConversationScore"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +148,14 @@ class Update:
 
 
 class Tail:
-    """The newest rows of a running collector, for all viewers. Thread-safe."""
+    """The newest rows of a running collector, for all viewers. Thread-safe.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    While a page follows it, conversations that became quiet are scored as far as they have come. More at a time than a page
+    displays are not: to score ten of each hundred would cost a twentieth of the collector's CPU time.
+    """
+
+    def __init__(self, scores_so_far: ScoresSoFar, clock: Callable[[], float] = time.monotonic) -> None:
+        self._scores_so_far = scores_so_far
         self._clock = clock
         self._lock = threading.Lock()
         self._rows: deque[TailRow] = deque(maxlen=_CAPACITY)
@@ -152,12 +171,28 @@ class Tail:
 
     def quiet(self, saved: Sequence[SavedRevision]) -> None:
         """Add those of the conversations just saved that are open: their newest turn became quiet."""
-        self._add([item for item in saved if item.closed_by is None], TailRow.of_revision)
+        items = [item for item in saved if item.closed_by is None]
+        scores = self._scored_so_far([item.key for item in items]) if len(items) <= _MAX_ROWS else {}
+        self._add(items, lambda item: TailRow.of_revision(item, scores.get(item.key)))
+
+    def _scored_so_far(self, keys: Sequence[Key]) -> Mapping[Key, ConversationScore]:
+        with self._lock:
+            if not keys or not self._is_watched():
+                return {}
+        try:
+            return self._scores_so_far(keys)
+        except Exception:  # noqa: BLE001 — see the comment
+            # The thread that rebuilds conversations must not depend on a page of the console.
+            _log.exception("cannot score open conversations for the live tail")
+            return {}
+
+    def _is_watched(self) -> bool:
+        return bool(self._viewers) or self._clock() < self._until_s
 
     def _add(self, items: Sequence[T], row_of: Callable[[T], TailRow]) -> None:
         with self._lock:
             self._position += len(items)
-            if self._viewers or self._clock() < self._until_s:
+            if self._is_watched():
                 self._rows.extend(map(row_of, items[-_CAPACITY:]))
             else:
                 self._rows.clear()
@@ -296,10 +331,14 @@ def conditions(request: PageRequest) -> Selects:
     """Return the condition that the parameters of a request set on rows, as in the list of conversations."""
     pattern = request.text("agent")
     texts = request.texts(*SELECTION, "outcome")
+    outcome = texts.pop("outcome")
     exact = {name: value for name, value in texts.items() if value is not None and name != "agent"}
 
     def selects(row: TailRow) -> bool:
         if pattern is not None and (row.agent is None or not fnmatchcase(row.agent, pattern)):
+            return False
+        has_failed = outcome == "fail" and row.so_far == FAILED_ALREADY
+        if outcome not in {None, row.outcome} and not has_failed:
             return False
         return all(getattr(row, name) == value for name, value in exact.items())
 
@@ -312,10 +351,13 @@ def tail_page(tail: Tail | None, client: Client, request: PageRequest) -> Page:
     position = None if tail is None else tail.prepare()
     result = client.get(ConversationPage, "conversations_page", **parameters, limit=_PAGE_ROWS)
     links = ConsoleLinks()
+    so_far = _so_far(client, request) if any(row.closed_by is None for row in result.rows) else {}
+    rows = [_with_score_so_far(row, so_far.get((row.environment, row.conversation_id))) for row in result.rows]
     return Page(
         template="tail",
         values={
-            "rows": [(row, links.conversation(row.environment, row.conversation_id)) for row in result.rows],
+            "rows": [(row, links.conversation(row.environment, row.conversation_id)) for row in rows],
+            "so_far": {key: item.outcome for key, item in so_far.items()},
             "limit": _PAGE_ROWS,
             "position": position,
             "events": page_url(EVENTS, **parameters),
@@ -324,6 +366,16 @@ def tail_page(tail: Tail | None, client: Client, request: PageRequest) -> Page:
         payload=result,
         rows=[to_json(row) for row in result.rows],
     )
+
+
+def _so_far(client: Client, request: PageRequest) -> dict[Key, OpenConversation]:
+    selection = request.texts(*SELECTION)
+    result = client.get(OpenConversations, "conversations_open", **selection, scored=True, limit=_PAGE_ROWS)
+    return {(item.environment, item.conversation_id): item for item in result.conversations}
+
+
+def _with_score_so_far(row: ConversationRow, item: OpenConversation | None) -> ConversationRow:
+    return row if item is None else replace(row, case_id=item.case_id, explanation=item.explanation)
 
 
 def watch(tail: Tail | None, request: PageRequest) -> Viewer:

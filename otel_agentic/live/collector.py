@@ -102,7 +102,7 @@ class LiveCollector(EngineListener):
         except BaseException:
             self.engine.close()
             raise
-        self._tail = Tail()
+        self._tail = Tail(self.engine.runner.provisional_scores)
         self.assembler = Assembler(self.engine, self._rebuilt)
         self.scoring_loop = ScoringLoop(self.engine, self._emit)
         self._received = ReceivedCounts()

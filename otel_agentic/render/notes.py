@@ -56,7 +56,7 @@ def score_warnings(done: EvaluationRun) -> Iterator[str]:
         yield partial_warning(done.partial_fails, done.n)
     if done.disagreements:
         yield (
-            f"{done.disagreements:,} of {plural(done.compared, 'recorded verdict')} differ from the computed outcome; "
+            f"the computed outcome differs from {done.disagreements:,} of {plural(done.compared, 'recorded verdict')}; "
             "the recorded one counts, `otel-agentic conversations show ID` shows both"
         )
     drafts = done.reasons.get("unreviewed", 0)

@@ -211,7 +211,8 @@ def _next_steps(report: Report, failures: FailureReport | None, options: str) ->
     if few is not None and few.tier_evidence is not None:
         evidence = few.tier_evidence
         yield (
-            f"write more cases: {plural(evidence.n, 'conversation')} of {name_of(few, report.groups)} cover only "
+            f"write more cases: {plural(evidence.n, 'conversation')} of {name_of(few, report.groups)} "
+            f"{'covers' if evidence.n == 1 else 'cover'} only "
             f"{plural(evidence.cases, 'case')}, and further attempts at {'it' if evidence.cases == 1 else 'these'} add little"
         )
     yield f"more: otel-agentic report --details{options}"

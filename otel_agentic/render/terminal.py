@@ -25,6 +25,10 @@ _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 _PIPE_WIDTH: Final = 160
 #: The beginning of a line to whose width the wrapped parts of the line are indented.
 _INDENTATION: Final = re.compile(r" {1,8}(?=\S)|\d{1,3}\. ")
+#: The beginning of a line that is a command to copy, after a word such as `next`.
+_COMMAND: Final = re.compile(r"\w+: otel-agentic ")
+#: Words that are wider than their column are broken after the last one of these.
+_BREAKS: Final = re.compile(r"[-_./,:;=&?)\]}>]")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -46,15 +50,17 @@ def show(out: Console, what: RenderableType) -> None:
 def say(out: Console, text: str, style: str | None = None) -> None:
     """Print a line of text without markup, wrapped between words on a terminal and not wrapped in a pipe.
 
-    The wrapped parts of a line are indented like the line, or like the text after its number.
+    The wrapped parts of a line are indented like the line, or like the text after its number. A line with a command to
+    copy is not wrapped, because a shell would run the parts as two commands.
     """
     text = printable(text)
-    if out.is_terminal and (match := _INDENTATION.match(text)) is not None:
+    is_wrapped = out.is_terminal and _COMMAND.match(text) is None
+    if is_wrapped and (match := _INDENTATION.match(text)) is not None:
         indentation = " " * match.end()
         wrapped = Text(text[match.end() :]).wrap(out, out.width - match.end())
         text = match[0] + f"\n{indentation}".join(line.plain.rstrip() for line in wrapped)
     with out.capture() as capture:
-        out.print(text, style=style, markup=False, emoji=False, soft_wrap=not out.is_terminal)
+        out.print(text, style=style, markup=False, emoji=False, soft_wrap=not is_wrapped)
     click.echo(
         "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")),
         color=True,
@@ -106,6 +112,8 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 _GAP: Final = 2
 #: Longer words are broken rather than that they push other columns off the screen.
 _LONGEST_WORD: Final = 40
+#: Words above the first of these lengths with which a table fits are broken.
+_LONGEST_WORDS: Final = (_LONGEST_WORD, 32, 26, 21, 17, 14, 12)
 _COLOURS: Final = {
     "pass": "green",
     "fail": "red",
@@ -192,16 +200,48 @@ def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[
 def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
     """Return the table. Cells are not interpreted as markup, because most of them are untrusted."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    roomy = _total(_least(columns, cells)) <= width
-    for column in columns:
+    widths = _widths(columns, cells, width)
+    for index, column in enumerate(columns):
         # Rich cuts columns that never wrap if even they are too wide; in that case all columns are wrapped instead.
-        no_wrap = roomy and (column.right or column.unfolded)
+        no_wrap = widths is not None and (column.right or column.unfolded)
         table.add_column(
-            Text(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=no_wrap
+            Text(column.name),
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=no_wrap,
+            width=None if widths is None else widths[index],
         )
     for row in cells:
-        table.add_row(*(Text(value, style=_COLOURS.get(value, "")) for value in row))
+        values = row if widths is None else [_broken(value, limit) for value, limit in zip(row, widths, strict=True)]
+        table.add_row(
+            *(Text(wrapped, style=_COLOURS.get(value, "")) for value, wrapped in zip(row, values, strict=True))
+        )
     return table
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return the widths of columns: at least their longest words, if these are limited enough; None if nothing fits."""
+    natural = [_natural(column, [row[index] for row in cells]) for index, column in enumerate(columns)]
+    available = width - _GAP * max(0, len(columns) - 1)
+    for longest_word in _LONGEST_WORDS:
+        least = _least(columns, cells, longest_word)
+        if sum(least) <= available:
+            # The widest columns are narrowed first.
+            levels = (
+                [max(low, min(full, level)) for low, full in zip(least, natural, strict=True)]
+                for level in range(available, 0, -1)
+            )
+            return next(widths for widths in levels if sum(widths) <= available)
+    return None
+
+
+def _broken(text: str, width: int) -> str:
+    r"""Return a text whose words fit a width, broken where a reader expects it: after punctuation, else at the width.
+
+    >>> _broken("failed: ragas.tool_call_accuracy", 17)
+    'failed: ragas.tool_call_\naccuracy'
+    """
+    return re.sub(rf"\S{{{width + 1},}}", lambda match: _broken_term(match[0], width), text)
 
 
 def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
@@ -215,17 +255,31 @@ def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], 
     return indices
 
 
-def _least(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+def _broken_term(term: str, width: int) -> str:
+    parts = []
+    while len(term) > width:
+        ends = [match.end() for match in _BREAKS.finditer(term, 1, width)]
+        end = ends[-1] if ends and ends[-1] > width // 2 else width
+        parts.append(term[:end])
+        term = term[end:]
+    return "\n".join([*parts, term])
+
+
+def _least(columns: Sequence[Column], cells: Sequence[Sequence[str]], longest_word: int = _LONGEST_WORD) -> list[int]:
     """Return the minimum width of each column: its longest line, or its longest word where its text is wrapped."""
-    return [_least_of(column, [row[index] for row in cells]) for index, column in enumerate(columns)]
+    return [_least_of(column, [row[index] for row in cells], longest_word) for index, column in enumerate(columns)]
 
 
-def _least_of(column: Column, texts: Sequence[str]) -> int:
-    natural = max(cell_len(line) for text in (column.name, *texts) for line in text.split("\n"))
+def _least_of(column: Column, texts: Sequence[str], longest_word: int) -> int:
+    natural = _natural(column, texts)
     if column.right or column.unfolded:
         return natural
     longest = max((cell_len(part) for text in (column.name, *texts) for part in text.split()), default=0)
-    return min(natural, max(column.least, min(longest, _LONGEST_WORD)))
+    return min(natural, max(min(column.least, longest_word), min(longest, longest_word)))
+
+
+def _natural(column: Column, texts: Sequence[str]) -> int:
+    return max(cell_len(line) for text in (column.name, *texts) for line in text.split("\n"))
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ A failure is certain as soon as it happens, a success only at the end. So the pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations import idle_limit_ns
 from otel_agentic.reports.conversations import iso
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store.table import Selection
 
+#: The provisional outcome that no further turn can change.
+FAILED_ALREADY: Final = "failed already"
 #: Reasons for which a conversation is not evaluated although nothing is wrong: it is not over.
 _UNFINISHED = frozenset({"incomplete", "no_conversation_id"})
 
@@ -26,13 +28,13 @@ _UNFINISHED = frozenset({"incomplete", "no_conversation_id"})
 def open_conversations(engine: Engine, selection: Selection, *, limit: int, arriving: bool) -> OpenConversations:
     """Return the open conversations of a selection, the `limit` newest of them with their provisional outcomes.
 
-    With `arriving`, the traces that are not in a conversation yet are counted.
+    With `arriving`, the traces and conversations that are not built yet are counted.
     """
     settings = engine.settings.conversations
     with engine.store.read() as con:
         rows, totals = open_rows(con, selection), store_totals(con)
         last_ns = links.open_arrivals(con, rows) if rows else {}
-        pending = len(links.pending_traces(con)) if arriving else None
+        pending = len(links.pending_traces(con)) + links.awaited_conversations(con) if arriving else None
     closes_ns = {key: last_ns.get(key, 0) + idle_limit_ns(settings, has_id=row["has_id"]) for key, row in rows.items()}
     newest = sorted(rows, key=lambda key: (-closes_ns[key], key))[:limit]
     scores = engine.runner.provisional_scores(newest) if newest else {}
@@ -85,7 +87,7 @@ def _open_conversation(
 def provisional_outcome(score: ConversationScore) -> str:
     """Return the outcome of an open conversation so far; see `OpenConversation`."""
     if score.outcome == "fail" or score.known_failure is not None:
-        return "failed already"
+        return FAILED_ALREADY
     if score.outcome == "pass" or score.reason in _UNFINISHED:
         return "no failure so far"
     return "not evaluated"

@@ -181,7 +181,8 @@ class OpenConversations:
 
     Attributes:
         open: the number of open conversations.
-        arriving: the number of traces whose spans arrived, but which are not in a conversation yet; None if not requested.
+        arriving: the number of conversations that are not built yet, because their last spans arrived just now; None if not
+            requested.
         first_closes_at: when the first one closes; None without one.
         collecting: whether a collector runs on the store; without one, conversations stay open.
         others: the number of other conversations in the store: closed, or not in the selection.

@@ -123,6 +123,15 @@ LEFT JOIN conversations c
 WHERE l.conversation_id IS NOT NULL
     AND (c.conversation_id IS NULL OR (c.closed_by IS NOT NULL AND l.received_until > c.built_at))
 """
+#: The conversations that a collector has read and not built yet, as until `conversations.turn_idle_s` after their last span.
+_AWAITED: Final = """
+SELECT count(DISTINCT (l.environment, coalesce(l.conversation_id, l.trace_id)))
+FROM trace_links l
+ANTI JOIN conversations c ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
+ANTI JOIN not_rebuilt n
+    ON n.trace_id = l.trace_id OR (n.environment = l.environment AND n.conversation_id = l.conversation_id)
+WHERE l.events > 0
+"""
 #: The neighbours of traces: those whose messages they may continue; those that may continue theirs (so that all
 #: candidates for one predecessor are included); those tied to them by span links; and those in which another
 #: instrumentation may report the same turn. The query is repeated until it finds no new trace. An existing conversation
@@ -247,6 +256,12 @@ def unread_spans(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> int:
 def pending_traces(con: DuckDBPyConnection) -> list[str]:
     """Return the traces that must be read or linked, in order of arrival."""
     return [trace_id for (trace_id,) in con.execute(_PENDING).fetchall()]
+
+
+def awaited_conversations(con: DuckDBPyConnection) -> int:
+    """Return the number of conversations whose traces were read, but which were not built yet."""
+    ((count,),) = con.execute(_AWAITED).fetchall()
+    return int(count)
 
 
 def conversations_of(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[Key]:

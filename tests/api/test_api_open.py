@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import pydoc
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,8 @@ from inline_snapshot import snapshot
 
 import otel_agentic
 from collectors import AgenticSpanProcessor
-from otel_agentic.errors import OtelAgenticError, UsageError
+from otel_agentic.api import stores
+from otel_agentic.errors import OtelAgenticError, StoreBusyError, UsageError
 from otel_agentic.testing import NOON_NS, AgentRunScript, scripted_call, speak_genai
 from tests.builders import CASE
 from tests.cli.running import done
@@ -90,6 +94,27 @@ def test_a_store_rows_and_frames_are_evaluated(db: Path) -> None:
     for conversations in (db, str(db), rows, pandas.DataFrame(rows)):
         table = otel_agentic.evaluate(conversations).table()
         assert sorted(row["outcome"] for row in table) == ["fail", "pass"]
+
+
+def test_a_store_closes_with_its_last_reference(db: Path) -> None:
+    first = otel_agentic.open(db).report().details.groups
+    second = otel_agentic.open(db).report().details.groups
+    assert first == second
+
+    script = f"import otel_agentic; store = otel_agentic.open({str(db)!r}); print(len(store.conversations()))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("2\n", "")
+
+
+def test_a_sink_keeps_its_store_open(tmp_path: Path) -> None:
+    sink = otel_agentic.open(tmp_path / "new.duckdb", create=True).sink
+    gc.collect()
+
+    sink.accept(speak_genai(AgentRunScript(conversation_id="c").ask("Which hotel?").answers("The Ritz.")))
+    with pytest.raises(StoreBusyError):
+        otel_agentic.open(tmp_path / "new.duckdb").report()
+    for store in list(stores._SINKS):
+        store.close()
 
 
 def test_a_missing_store_and_a_file_as_a_sink_name_the_way(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -81,6 +81,11 @@ def on_terminal(width: int, *arguments: str | Path) -> list[str]:
         ran = run(*arguments, out=Terminal())
     assert 0 == ran.code, ran.err
     return plain_lines(ran.out)
+
+
+def wrapped_lines(lines: Iterable[str]) -> list[str]:
+    """Return the lines without those that stay whole: commands to copy, of which a shell would run the parts as two."""
+    return [line for line in lines if ": otel-agentic " not in line]
 
 
 def plain_lines(output: str) -> list[str]:

@@ -43,6 +43,8 @@ def test_a_file_is_checked_and_a_misspelt_name_gets_a_suggestion() -> None:
     FILE.write_text('[[slo.objectives]]\nname = "a"\nk = 3\ntaget = 0.9\n')
     ran = run("config", "check")
     assert ran.code == 2
+    assert passage(ran.err) == snapshot("unknown setting slo.objectives.0.taget")
+    assert passage(ran.err) == snapshot("did you mean target?")
     FILE.write_text("[store]\nqueue_mbs = 8\n")
     assert passage(run("config", "check").err) == snapshot("did you mean queue_mb?")
 

@@ -87,6 +87,6 @@ def test_doubts_are_warnings() -> None:
         "6 of 100 evaluated conversations (6%) failed on partial evidence: other needed parts"
     )
     assert opening(overruled) == snapshot(
-        "2 of 20 recorded verdicts differ from the computed outcome; the recorded one counts"
+        "the computed outcome differs from 2 of 20 recorded verdicts; the recorded one counts"
     )
     assert drafts == snapshot("3 conversations left out: the case is a draft that has not been reviewed")

@@ -66,10 +66,10 @@ def test_to_allow_one_thing_allows_no_other(perfect: Path) -> None:
 
 
 def test_no_conversation_at_all_is_no_data(perfect: Path) -> None:
-    ran = gate(perfect, "--agent", "nobody")
+    ran = gate(perfect, "--environment", "nowhere")
     assert 1 == ran.code
     assert passage(ran.out) == snapshot("no closed conversation in this selection")
-    assert 0 == gate(perfect, "--agent", "nobody", "--allow-no-data").code
+    assert 0 == gate(perfect, "--environment", "nowhere", "--allow-no-data").code
 
 
 def test_coverage_without_scores_is_zero_and_fails(tmp_path: Path) -> None:

@@ -151,3 +151,14 @@ def test_provisional_outcomes_are_in_no_rate() -> None:
 
     assert ran.code == 2
     assert "provisional outcomes are in no rate" in ran.err
+
+
+def test_conversations_that_arrived_just_now_are_counted_before_they_are_rebuilt() -> None:
+    with Engine(settings_for(DB), create=True) as engine:
+        engine.store.accept(batch(*map(speak_genai, SCRIPTS[:2])))
+        unread = Commands(engine).run("conversations_open", {"arriving": True})
+        engine.rebuilder.read(engine.rebuilder.pending())
+        read = Commands(engine).run("conversations_open", {"arriving": True})
+
+    assert [(result.open, result.arriving) for result in (unread, read)] == [(0, 2), (0, 2)]
+    assert "2 conversations are open" in done("report", "--db", DB).out

@@ -21,7 +21,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli import cli
-from tests.cli.running import COMMAND, done, environment, on_terminal, plain_lines, run, wait_until
+from tests.cli.running import COMMAND, done, environment, on_terminal, plain_lines, run, wait_until, wrapped_lines
 from tests.cli.small import conversation, write_spans
 from tests.snapshots import passage
 
@@ -200,7 +200,7 @@ def test_a_real_terminal_is_used_to_its_width_and_no_further(shop: Shop) -> None
 
     assert 0 == process.wait(30)
     lines = plain_lines(output.decode())
-    assert 80 < max(map(len, lines)) <= 90
+    assert 80 < max(map(len, wrapped_lines(lines))) <= 90
 
 
 _RATES = ["pass@k", "pass^k"]

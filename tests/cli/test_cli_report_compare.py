@@ -20,7 +20,7 @@ from otel_agentic.render.report_tables import (
 )
 from otel_agentic.results.reports import ComparedGroup, Comparison, Rate, ReportGroup, UncomparedGroup
 from tests.cli.partial import partial
-from tests.cli.running import done, on_terminal, run
+from tests.cli.running import done, on_terminal, run, wrapped_lines
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, item, opening, passage
 
@@ -234,7 +234,7 @@ def test_versions_are_compared_from_end_to_end(shelf: Path) -> None:
     lines = on_terminal(80, *arguments)
     (group,) = done(*arguments, "--format", "json").json["comparison"]["groups"]
 
-    assert all(len(line) <= 80 for line in lines)
+    assert all(len(line) <= 80 for line in wrapped_lines(lines))
     assert item(lines) == snapshot("Difference of version 2.0 from 1.0")
     assert any(line.startswith("2.0 is worse than 1.0 with probability ") for line in lines)
     assert ("paired", 3) == (group["method"], group["cases"])

@@ -308,13 +308,27 @@ def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> Non
     assert "not evaluated yet" in done("conversations", "show", "c1", "--db", "t.duckdb").out
 
 
-@pytest.mark.parametrize("command", ["report", "failures", "tools failing", "conversations list"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report",
+        "failures",
+        "tools failing",
+        "conversations list",
+        "conversations export",
+        "gate --allow-no-data",
+        "suite list",
+        "truth matches",
+        "truth matches --clusters",
+        "truth promote",
+    ],
+)
 def test_an_agent_that_the_store_lacks_is_refused_with_those_that_it_has(shop: Shop, command: str) -> None:
     ran = run(*command.split(), "--db", shop.db, "--agent", "nope")
 
     assert ran.code == 2
     assert "no agent matches 'nope'; the store has: " in ran.err
-    assert run(*command.split(), "--db", shop.db, "--agent", "*").code == 0
+    assert run(*command.split(), "--db", shop.db, "--agent", "*").code != 2
 
 
 def test_an_empty_selection_has_a_note_and_is_no_error(shop: Shop) -> None:

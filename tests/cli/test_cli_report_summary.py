@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from inline_snapshot import snapshot
 
-from tests.cli.running import done, on_terminal
+from tests.cli.running import done, on_terminal, wrapped_lines
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -22,7 +22,7 @@ def test_a_report_fits_one_screen_and_breaks_no_word(shop: Shop, width: int) -> 
     wide = on_terminal(400, "report", "--by", "case", "--db", shop.db)
 
     assert len(lines) <= _SCREEN
-    assert max(map(len, lines)) <= width
+    assert max(map(len, wrapped_lines(lines))) <= width
     assert set(" ".join(lines).replace("─", "").split()) <= set(" ".join(wide).split())
 
 

@@ -12,6 +12,7 @@ from otel_agentic.console.pages import PAGES
 from otel_agentic.net.tickets import new_ticket, secret_of
 from tests.cli.hostile import build_hostile
 from tests.console.conftest import RunningConsole, serving
+from tests.console.test_console_monitors import OBJECTIVE, raised
 from tests.console.test_console_pages import links_of
 from tests.console.test_console_tail import HOSTILE, following
 from tests.live.running_collector import eventually
@@ -70,15 +71,27 @@ def open_console(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_their_window_without_a_message(
+def test_pages_fit_their_window_and_are_accessible_without_a_message(
     browser: Browser, console: RunningConsole, messages: list[str], scheme: str
 ) -> None:
     page = open_console(browser, console, "ana", messages, color_scheme=scheme)
     for path in _PAGES:
-        for width in _WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            page.goto(console.url + path)
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+        assert problems_of(page, console.url + path) == []
+    assert messages == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_alarms_fit_their_window_and_are_accessible(
+    browser: Browser, tmp_path: Path, demo_file: Path, messages: list[str], scheme: str
+) -> None:
+    db = tmp_path / "demo.duckdb"
+    shutil.copy(demo_file, db)
+    for console in serving(db, slo={"objectives": [OBJECTIVE], "block": "none"}, windows={"lateness_s": 1.0}):
+        with console.session() as session:
+            raised(session)
+        page = open_console(browser, console, "ana", messages, color_scheme=scheme)
+        assert problems_of(page, f"{console.url}/monitors") == []
+        assert page.get_by_role("link", name="failed conversations").count() > 0
     assert messages == []
 
 
@@ -197,10 +210,7 @@ def test_the_live_tail_follows_pauses_and_executes_nothing(
         tailed.converse(*(f"burst-{number}" for number in range(120)), ends=False)
         eventually(lambda: page.locator("[data-missed]").is_visible(), True)
         assert rows.count() <= 50
-        for width in _WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-
+        assert problems_of(page) == []
         page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         eventually(lambda: len(tailed.live._tail._viewers), 0)
@@ -212,6 +222,26 @@ def test_the_live_tail_follows_pauses_and_executes_nothing(
         page.context.request.post(f"{tailed.console.url}/logout", headers={"sec-fetch-site": "same-origin"})
         eventually(lambda: "otel-agentic console --db FILE" in state.inner_text(), True)
         assert all("401" in message for message in messages)
+
+
+def problems_of(page: Page, url: str | None = None) -> list[str]:
+    """Return the problems of a page, or of the current one, in a wide and in a narrow window.
+
+    These are what axe-core finds, with the first element of each, and content that is wider than the window.
+    """
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 — installed by `make test-browser` only
+
+    problems = []
+    for width in _WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        if url is not None:
+            page.goto(url)
+            page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true })")
+        if not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+            problems.append(f"{page.url} is wider than {width} px")
+        violations = Axe().run(page).response["violations"]
+        problems += [f"{page.url} at {width} px: {rule['id']}: {rule['nodes'][0]['html']}" for rule in violations]
+    return problems
 
 
 def kappa(first: list[bool], second: list[bool]) -> float:

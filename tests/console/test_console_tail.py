@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from html import unescape
@@ -19,6 +19,8 @@ import pytest
 from otel_agentic.console.sessions import Sessions
 from otel_agentic.console.tail import MAX_VIEWERS, Tail, TailRow, Update
 from otel_agentic.conversations.model import ConversationId
+from otel_agentic.engine.rebuild import SavedRevision
+from otel_agentic.errors import StoreError
 from otel_agentic.testing import conversation, span, speak_genai
 from tests.builders import CASE, ask_hotel, scored_as
 from tests.console.conftest import RunningConsole
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
     from otel_agentic.live.collector import LiveCollector
     from otel_agentic.net.server_file import LiveServer
+    from otel_agentic.scoring import ConversationScore
     from otel_agentic.spans.model import Span
+    from otel_agentic.store.table import Key
 
 CASES = [("cases.jsonl", CASE)]
 HOSTILE = '"><script>alert(1)</script>\r\n\ndata: {}\nevent: x\n\n<img src=x onerror=alert(1)>'
@@ -96,6 +100,27 @@ def stream(client: httpx.Client, path: str = "/tail/events", **headers: str) -> 
         yield events(answer.iter_lines())
 
 
+def unscored(_: Sequence[Key]) -> Mapping[Key, ConversationScore]:
+    """Return no provisional scores."""
+    return {}
+
+
+def quiet_revision(name: str) -> SavedRevision:
+    """Return an open conversation whose turn became quiet."""
+    return SavedRevision(
+        key=("", name),
+        revision=1,
+        agent="travel",
+        agent_version=None,
+        closed_by=None,
+        ended_ns=1,
+        has_id=True,
+        turn_count=1,
+        call_count=0,
+        traces=frozenset(),
+    )
+
+
 def events(lines: Iterator[str]) -> Iterator[Event]:
     """Parse server-sent events; nothing but ids, data and comments may occur."""
     fields: dict[str, str] = {}
@@ -130,7 +155,7 @@ def test_a_conversation_appears_when_it_is_quiet_and_again_when_it_is_scored(tai
     (position,) = re.findall(r'data-position="(\d+)"', page.text)
     with stream(tailed.session, f"{url}?after={position}") as received:
         tailed.converse("waits", ends=False)
-        quiet = until(received, "^waits … open — travel")
+        quiet = until(received, "^waits … open, no failure so far .*travel hotel")
         tailed.converse("wrong", answer="The Savoy.")
         scored = until(received, "^wrong ✗ fail .*(Savoy|answer).* travel hotel")
     (row,) = [row for row in scored[-1].rows if "wrong" in row]
@@ -141,6 +166,53 @@ def test_a_conversation_appears_when_it_is_quiet_and_again_when_it_is_scored(tai
     assert (details.status_code, "The Savoy." in text_of(details)) == (200, True)
     assert "wrong ✗ fail" in text_of(after)  # rows of the server, without a script
     assert "Without JavaScript" in text_of(after)
+
+
+def test_a_failure_that_no_further_turn_can_change_appears_at_once(tailed: Followed) -> None:
+    with stream(tailed.session, "/tail/events?outcome=fail") as received:
+        tailed.converse("good so far", ends=False)
+        tailed.converse("doomed", answer="The Savoy.", ends=False)
+        received_events = until(received, "^doomed ✗ failed already … open .*(Savoy|answer).* travel hotel")
+    page = text_of(tailed.session.get("/tail"))
+
+    assert not any("good so far" in text for event in received_events for text in event.texts)
+    assert re.search("doomed ✗ failed already … open .*(Savoy|answer).* travel hotel", page)  # also without a script
+    assert "good so far … open, no failure so far" in page
+    assert "failed already" not in text_of(tailed.session.get("/conversations"))  # a list of stored rows
+
+
+def test_an_error_of_scoring_does_not_stop_the_tail(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(keys: Sequence[Key]) -> Mapping[Key, ConversationScore]:
+        raise StoreError(f"cannot read {keys}")
+
+    tail = Tail(fails)
+    position = tail.prepare()
+    tail.quiet([quiet_revision("c-1")])
+
+    async def take() -> Update:
+        return tail.watch(position, lambda _: True).take()
+
+    (row,) = asyncio.run(take()).rows
+    assert (row.conversation_id, row.so_far) == ("c-1", None)
+    assert "cannot score open conversations" in caplog.text
+
+
+def test_without_a_viewer_and_in_a_burst_no_score_is_computed() -> None:
+    requested: list[Key] = []
+
+    def count(keys: Sequence[Key]) -> Mapping[Key, ConversationScore]:
+        requested.extend(keys)
+        return {}
+
+    tail = Tail(count)
+    tail.quiet([quiet_revision("c-1")])
+    assert requested == []
+
+    tail.prepare()
+    tail.quiet([quiet_revision(f"c-{number}") for number in range(200)])
+    assert requested == []  # more than a page displays
+    tail.quiet([quiet_revision("c-1")])
+    assert requested == [("", "c-1")]
 
 
 def test_more_than_anybody_reads_is_counted(tailed: Followed) -> None:
@@ -321,7 +393,7 @@ def test_the_pages_of_a_collector_lead_to_the_tail(tailed: Followed) -> None:
 
 def test_rows_without_a_viewer_are_counted_and_not_stored() -> None:
     now_s = [0.0]
-    tail = Tail(lambda: now_s[0])
+    tail = Tail(unscored, lambda: now_s[0])
     items = [scored_as(conversation(conversation_id=ConversationId(f"c-{number}"))) for number in range(3)]
 
     def update(after: int | None) -> Update:
@@ -349,7 +421,7 @@ def test_rows_without_a_viewer_are_counted_and_not_stored() -> None:
 
 
 def test_a_burst_beyond_the_memory_of_the_tail_is_counted() -> None:
-    tail = Tail()
+    tail = Tail(unscored)
     position = tail.prepare()
     item = scored_as(conversation())
     tail.scored([item] * 1500)

@@ -99,9 +99,10 @@ def matches(
     arguments = {**selection.arguments, "only": only}
     with target.open() as client:
         if clusters:
-            _show_clusters(
-                client.get(list[QueryCluster], "truth_clusters", **arguments), only, selection.evaluation, output, limit
-            )
+            query_clusters = client.get(list[QueryCluster], "truth_clusters", **arguments)
+            if not query_clusters:
+                require_agent(client, selection)
+            _show_clusters(query_clusters, only, selection.evaluation, output, limit)
             return
         rows = client.get(list[MatchRow], "truth_matches", **arguments)
         if not rows:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.help import HelpfulCommand
+from otel_agentic.cli.open_conversations import require_agent
 from otel_agentic.cli.options import Selection, Target, conversation_options, file_option, target_options
 from otel_agentic.errors import UsageError
 from otel_agentic.render.terminal import console, print_text, say
@@ -90,7 +91,9 @@ def promote(
     }
     with target.open() as client:
         promotion = client.get(Promotion, "truth_promote", **arguments, **request)
-    cases = [*promotion.cases, *promotion.tagged]
+        cases = [*promotion.cases, *promotion.tagged]
+        if not cases:
+            require_agent(client, selection)
     if cases:
         _write(cases, file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
     if not quiet:

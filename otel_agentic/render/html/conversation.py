@@ -101,6 +101,8 @@ class Turn:
     query: str | None
     expected_query: str | None
     calls: Sequence[CallRow]
+    #: Whether a call has a result of a comparison: without a case, none has.
+    is_compared: bool
     calls_left_out: int
     answer: str | None
     expected_answers: Sequence[str]
@@ -231,6 +233,7 @@ def _turn(turn: ShownTurn, score: ConversationScore | None, anchor: str) -> Turn
         query=query,
         expected_query=expected_query if expected_query != query else None,
         calls=rows[:MAX_CALLS],
+        is_compared=any(row.status != _NOT_SCORED[0] for row in rows),
         calls_left_out=max(0, len(rows) - MAX_CALLS),
         answer=_text(turn.answer, _ANSWER),
         expected_answers=[text for answer in _listed(expected.get("answer")) if (text := _text(answer, _ANSWER))],
