@@ -128,7 +128,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(RUNTIME_ENVIRONMENT): requirements/runtime.txt requirements/build.txt $(VENV)/.created
-	@echo "Installing the runtime requirements (about 330 MB) into $(VENV) ..."
+	@echo "Installing the runtime requirements (about 350 MB) into $(VENV) ..."
 	$(PIP_INSTALL) --require-hashes --requirement requirements/runtime.txt --requirement requirements/build.txt
 	@touch $@
 
