@@ -47,7 +47,7 @@ _OVERFLOW: Final[Attributes] = (("otel.metric.overflow", True),)
 
 
 class SpanIds(NamedTuple):
-    """The ids of an evaluated span, as hex text; a missing or malformed id stands for no span."""
+    """The ids of an evaluated span, as hex text; a missing or malformed id means no span."""
 
     trace_id: str
     span_id: str | None

@@ -396,11 +396,11 @@ class MetricMetrics:
 
 
 class _ResultAttributes:
-    """The attributes of the results of one group in a batch; each combination is made once."""
+    """The attributes of the results of one group in a batch; each combination is built once."""
 
     def __init__(self, group: GroupKey) -> None:
         self._group = group_attributes(group)
-        self._made: dict[object, Attributes] = {}
+        self._attributes: dict[object, Attributes] = {}
 
     def of_count(self, result: MetricResult, *, restated: bool) -> Attributes:
         """Return the attributes of a count."""
@@ -408,21 +408,21 @@ class _ResultAttributes:
         key = (
             restated, result.metric.name, result.outcome, result.severity, score.label, score.reason, score.abstained
         )  # fmt: skip
-        made = self._made.get(key)
-        if made is None:
+        attributes = self._attributes.get(key)
+        if attributes is None:
             revision = "restated" if restated else "first"
-            made = attributes_of({**self._group, names.REVISION: revision, **_result_attributes(result)})
-            self._made[key] = made
-        return made
+            attributes = attributes_of({**self._group, names.REVISION: revision, **_result_attributes(result)})
+            self._attributes[key] = attributes
+        return attributes
 
     def of_value(self, metric: Metric, reading: Reading) -> Attributes:
         """Return the attributes of a value in a histogram."""
-        made = self._made.get(metric.name)
-        if made is None:
+        attributes = self._attributes.get(metric.name)
+        if attributes is None:
             evaluation_range = {} if reading.range is None else {names.EVALUATION_RANGE: reading.range}
             name = {names.GEN_AI_EVALUATION_NAME: label(metric.name)}
-            made = self._made[metric.name] = attributes_of({**self._group, **name, **evaluation_range})
-        return made
+            attributes = self._attributes[metric.name] = attributes_of({**self._group, **name, **evaluation_range})
+        return attributes
 
 
 def _result_attributes(result: MetricResult) -> dict[str, str]:

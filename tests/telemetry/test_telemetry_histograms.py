@@ -62,17 +62,17 @@ def test_points_are_cumulative_and_start_with_their_first_value() -> None:
 
 def test_each_reader_gets_an_exemplar_once() -> None:
     ours = histograms()
-    one, other = ours.reader(), ours.reader()
+    first, second = ours.reader(), ours.reader()
     ours.record(names.SCORE, AGENT, [(0.5, SPANS[0])])
 
     def exemplars_of(collected: MetricsData) -> list[int | None]:
         return [exemplar.trace_id for point in points(collected) for exemplar in point.exemplars]
 
-    assert [exemplars_of(one()), exemplars_of(one()), exemplars_of(other())] == [[1], [], [1]]
+    assert [exemplars_of(first()), exemplars_of(first()), exemplars_of(second())] == [[1], [], [1]]
     ours.record(names.SCORE, AGENT, [(0.5, SPANS[1]), (0.5, NO_SPAN)])
-    assert exemplars_of(one()) == [2]
+    assert exemplars_of(first()) == [2]
     ours.record(names.SCORE, AGENT, [(0.5, NO_SPAN), (0.5, SPANS[2])])
-    assert exemplars_of(one()) == [3]
+    assert exemplars_of(first()) == [3]
 
 
 def test_series_beyond_the_limit_share_one() -> None:
