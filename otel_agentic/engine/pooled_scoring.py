@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 #: Conversations that are stored together, and scored in as many parts as there are workers; the next batch is scored
 #: meanwhile.
-_BATCH: Final = 500
+_BATCH: Final = 200
 #: Numbers of annotations, unique in this process: several runners may share the workers.
 _numbers: Final = count()
 
