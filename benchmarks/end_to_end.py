@@ -36,14 +36,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.agent_traffic import Workload, captures, growing_histories, small_chats, tau_airline
 from benchmarks.cpu_time import children_of, cpu_of, process_s
 from benchmarks.peers import PEERS
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine, EngineListener
-from otel_agentic.engine.rebuild import AffectedItems
+from otel_agentic.engine.rebuild import AffectedItems, chunks
 from otel_agentic.engine.workers import WorkerPool, WorkerResources, tune_interpreter
 from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluation.scope import TruthFile
@@ -57,8 +57,6 @@ from otel_agentic.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from otel_agentic.store.table import Key, Measured, Scored
-
-T = TypeVar("T")
 
 #: Traces, or conversations, in one portion of the collector's loops.
 _PORTION: Final = 500
@@ -200,9 +198,18 @@ class Scores(EngineListener):
 class Stages:
     """The stages of a collector on an opened store."""
 
-    def __init__(self, engine: Engine, workload: Workload, clock: Clock, scores: Scores | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Workload,
+        clock: Clock,
+        scores: Scores | None = None,
+        portion: int = _PORTION,
+    ) -> None:
+        """Create the stages; `portion` is the number of traces, or conversations, that are processed together."""
         self._engine = engine
         self._scores = scores or Scores()
+        self._portion = portion
         self._clock = clock
         self._requests = workload.requests
         self._limits = Limits.from_settings(engine.settings.receive)
@@ -260,14 +267,15 @@ class Stages:
 
     def _read(self) -> None:
         rebuilder = self._engine.rebuilder
-        for traces in _portions(rebuilder.pending()):
+        for traces in chunks(rebuilder.pending(), self._portion):
             self._touched |= rebuilder.read(traces)
 
     def _rebuild(self) -> None:
         nothing = AffectedItems(keys=frozenset(), loose_traces=frozenset())
-        parts = [replace(nothing, keys=frozenset(keys)) for keys in _portions(sorted(self._touched.keys))]
+        parts = [replace(nothing, keys=frozenset(keys)) for keys in chunks(sorted(self._touched.keys), self._portion)]
         parts += [
-            replace(nothing, loose_traces=frozenset(ids)) for ids in _portions(sorted(self._touched.loose_traces))
+            replace(nothing, loose_traces=frozenset(ids))
+            for ids in chunks(sorted(self._touched.loose_traces), self._portion)
         ]
         for part in parts:
             self._engine.rebuilder.rebuild(part, lambda _: None)
@@ -275,13 +283,13 @@ class Stages:
     def _close(self) -> None:
         with self._engine.store.read() as con:
             open_conversations = links.open_conversations(con, self._engine.clock())
-        for portion in _portions(open_conversations):
+        for portion in chunks(open_conversations, self._portion):
             self._engine.rebuilder.close({conversation.key for conversation in portion}, ())
 
     def _score(self) -> None:
         runner = self._engine.runner
         while keys := runner.never_scored().keys:
-            request = EvaluationRequest(keys=keys[:_PORTION], chosen=runner.chosen)
+            request = EvaluationRequest(keys=keys[: self._portion], chosen=runner.chosen)
             runner.evaluate(runner.truth(), request, lambda *stored: self._scores.scored.append(stored))
 
     def _count(self) -> None:
@@ -292,10 +300,6 @@ class Stages:
             reporter.report_scores(scored, restated)
         self._scores.scored.clear()
         self._scores.measured.clear()
-
-
-def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + _PORTION] for start in range(0, len(items), _PORTION))
 
 
 if __name__ == "__main__":

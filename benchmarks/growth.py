@@ -1,4 +1,4 @@
-"""Measure commands on growing stores: CPU time and memory of each command, a window tick, a restart, retention, disk space.
+"""Measure growing stores: CPU time and memory of each command, a window tick, further chats, a restart, retention, disk space.
 
 python -m benchmarks.growth                              # 100,000 and 1,000,000 spans
 python -m benchmarks.growth --spans 10000000             # ten million; takes about 10 GB of disk and an hour
@@ -45,6 +45,8 @@ _SPANS: Final = (100_000, 1_000_000)
 #: Conversations that go through the pipeline, one a second, with eight spans each.
 _CHATS: Final = 1000
 _SPANS_A_CHAT: Final = 8
+#: Conversations in one portion of a collector at about a thousand spans a second.
+_SMALL_PORTION: Final = 100
 #: One chat in so many has a failing tool, and another one a wrong argument.
 _SHARE: Final = 20
 #: Agents and versions that the copies are divided among.
@@ -90,12 +92,18 @@ def main() -> None:
     parser.add_argument("--spans", type=int, action="append", help="the size of a store; repeatable")
     parser.add_argument("--folder", type=Path, help="keep the stores here, and use those that are there")
     parser.add_argument(
-        "--only", action="append", help="only commands that begin with this, `tick`, `restart` or `retention`"
+        "--only",
+        action="append",
+        help="only commands that begin with this, `tick`, `further`, `restart` or `retention`",
     )
     parser.add_argument("--tick", type=Path, metavar="DB", help=argparse.SUPPRESS)
+    parser.add_argument("--further", type=Path, metavar="DB", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tick is not None:
         _ticks(options.tick)
+        return
+    if options.further is not None:
+        _further_chats(options.further)
         return
     with _folder(options.folder) as folder:
         for spans in options.spans or _SPANS:
@@ -235,6 +243,11 @@ def _measure(db: Path, spans: int, only: tuple[str, ...]) -> None:
             _show(command, _child(_cli(db, *arguments)))
     if "tick".startswith(only):
         print(_run(sys.executable, "-m", "benchmarks.growth", "--tick", str(db)), end="")
+    if "further".startswith(only):
+        copy = db.with_name("further.duckdb")
+        shutil.copy(db, copy)
+        print(_run(sys.executable, "-m", "benchmarks.growth", "--further", str(copy)), end="")
+        copy.unlink()
     if "retention".startswith(only):
         copy = db.with_name("retention.duckdb")
         shutil.copy(db, copy)
@@ -275,6 +288,19 @@ def _ticks(db: Path) -> None:
                 engine.store.write(partial(_change, changed))
             print(f"  tick, {name:<34} {cpu_of(loop.refresh):7.2f} s CPU", flush=True)
         telemetry.shutdown(1.0)
+
+
+def _further_chats(db: Path) -> None:
+    """Print the CPU time of each stage until further chats are scored, in portions as small as those of a collector."""
+    workload = small_chats(_CHATS, time.time_ns())
+    with Engine(_settings(db), collecting=True) as engine:
+        stages = Stages(engine, workload, Clock(), portion=_SMALL_PORTION)
+        for name, work in stages.all():
+            us = cpu_of(work) / workload.spans * 1e6
+            print(f"  {_CHATS:,} further chats, {name:<30} {us:7.1f} us CPU a span", flush=True)
+            if name == "match and score":
+                break
+        stages.close()
 
 
 def _change(count: int, con: Connection) -> None:
