@@ -150,8 +150,8 @@ class Update:
 class Tail:
     """The newest rows of a running collector, for all viewers. Thread-safe.
 
-    While a page follows it, conversations that became quiet are scored as far as they have come. More at a time than a page
-    displays are not: to score ten of each hundred would cost a twentieth of the collector's CPU time.
+    While a page follows it, conversations whose turns become quiet get a provisional outcome, unless more of them become quiet at a
+    time than an event has rows: scoring ten of every hundred would cost a twentieth of the collector's CPU time.
     """
 
     def __init__(self, scores_so_far: ScoresSoFar, clock: Callable[[], float] = time.monotonic) -> None:
@@ -181,8 +181,7 @@ class Tail:
                 return {}
         try:
             return self._scores_so_far(keys)
-        except Exception:  # noqa: BLE001 — see the comment
-            # The thread that rebuilds conversations must not depend on a page of the console.
+        except Exception:  # noqa: BLE001 — logged; a page of the console must not stop the thread that rebuilds conversations
             _log.exception("cannot score open conversations for the live tail")
             return {}
 

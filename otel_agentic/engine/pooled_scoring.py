@@ -1,7 +1,7 @@
 """Scoring in worker processes, with the same results as in one process.
 
 The parent process reads rows of conversations and sends them to a worker, which restores, matches and scores the conversations,
-and returns the rows that the parent stores. The parent restores scores and conversations only for those who read them.
+and returns the rows that the parent stores. The parent restores scores and conversations only when they are read.
 """
 
 from __future__ import annotations

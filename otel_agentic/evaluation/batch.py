@@ -1,4 +1,4 @@
-"""Batches of scored conversations: rows to store, counts of outcomes and judge calls, and the scores for those who read them."""
+"""Batches of scored conversations: rows to store, counts of outcomes and judge calls, and the scores themselves."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class LazySequence(Sequence[T]):
-    """A sequence whose items are made when it is first read."""
+    """A sequence whose items are created when it is first read."""
 
-    def __init__(self, size: int, make: Callable[[], Sequence[T]]) -> None:
+    def __init__(self, size: int, create: Callable[[], Sequence[T]]) -> None:
         self._size = size
-        self._make = make
+        self._create = create
 
     def __len__(self) -> int:
         return self._size
@@ -46,7 +46,7 @@ class LazySequence(Sequence[T]):
 
     @cached_property
     def _items(self) -> Sequence[T]:
-        return self._make()
+        return self._create()
 
 
 class ScoredBatch(LazySequence[Scored]):

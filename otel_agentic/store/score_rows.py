@@ -195,8 +195,12 @@ def pair_rows(types: Types, evaluation_id: str, scored: Sequence[Scored]) -> New
         for pair in call_pairs(tools)
     ]
     names = ("evaluation_id", "environment", "conversation_id", "revision", "alternative", *CallPair._fields)
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
-    return NewRows.of("call_pairs", types["call_pairs"], columns)
+    return NewRows.of("call_pairs", types["call_pairs"], _columns(names, rows))
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
+    """Return rows as columns; without rows, there are no columns."""
+    return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
 
 
 #: The columns of `scores` with equal values in all scores of one evaluator and conversation.
@@ -230,7 +234,7 @@ def core_rows(
             evaluation_id, evaluation, CORE, evaluation_id, score.environment, score.conversation_id, score.revision,
         )  # fmt: skip
         identities += [identity] * len(own)
-    return _rows(types, identities, ids, dict(zip((*_SCORE, *_FURTHER), zip(*rows, strict=True), strict=False)), now_ns)
+    return _rows(types, identities, ids, _columns((*_SCORE, *_FURTHER), rows), now_ns)
 
 
 def metric_rows(types: Types, measured: Iterable[Measured], now_ns: int) -> NewRows:
@@ -254,7 +258,7 @@ def _rows(
 ) -> NewRows:
     """Return rows of `scores`, given their identities, ids and other columns."""
     size = len(ids)
-    identity = dict(zip(_IDENTITY, zip(*identities, strict=True), strict=False))
+    identity = _columns(_IDENTITY, identities)
     constant: dict[str, Sequence[Any]] = {"superseded": [False] * size, "scored_at": [now_ns] * size}
     return NewRows.of("scores", types["scores"], {**identity, "score_id": ids, **columns, **constant} if size else {})
 

@@ -172,7 +172,7 @@ def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str 
 class NewScores:
     """Scores of conversations and of evaluators as rows of all tables, by column.
 
-    They are made before the transaction that saves them, or in a worker process, which sends them to its parent.
+    They are created before the transaction that saves them, in this process or in a worker process.
 
     Attributes:
         evaluation: the name of the evaluation.

@@ -242,7 +242,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """Rows of a table as arrays, which are made before a transaction begins, so that it is short, or in a worker process.
+    """Rows of a table as arrays, created before the transaction that inserts them, so that it is short, or in a worker process.
 
     `kinds` are the types of the columns. There are no columns if there are no rows.
     """
