@@ -30,7 +30,7 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import replace
@@ -53,10 +53,12 @@ from otel_agentic.spans import Limits, SpanBatch, decode_traces
 from otel_agentic.store import links
 from otel_agentic.store.results import note_changes
 from otel_agentic.store.windows import forget_changes, read_changes
-from otel_agentic.telemetry import Telemetry
+from otel_agentic.telemetry import Observer, Telemetry
+from otel_agentic.telemetry.observer import EventOptions
 
 if TYPE_CHECKING:
-    from otel_agentic.store.table import Key, Measured, Scored
+    from otel_agentic.evaluation.batch import ScoredBatch
+    from otel_agentic.store.table import Key
 
 #: Traces, or conversations, in one portion of the collector's loops.
 _PORTION: Final = 500
@@ -187,12 +189,18 @@ class Scores(EngineListener):
     """The scores of an evaluation, in the portions in which they were stored."""
 
     def __init__(self) -> None:
-        self.scored: list[tuple[Sequence[Scored], AbstractSet[Key]]] = []
-        self.measured: list[Sequence[Measured]] = []
+        self.scored: list[tuple[ScoredBatch, AbstractSet[Key]]] = []
+        self.measured: list[tuple[ScoredBatch, Container[tuple[str, str, str]]]] = []
+        self._observer = Observer(options=EventOptions(run_id="benchmark", trigger="online"))
 
-    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+    @property
+    def observer(self) -> Observer:
+        """What workers collect."""
+        return self._observer
+
+    def metrics_stored(self, batch: ScoredBatch, restated: Container[tuple[str, str, str]]) -> None:
         """Keep metric scores."""
-        self.measured.append(measured)
+        self.measured.append((batch, restated))
 
 
 class Stages:
@@ -294,10 +302,10 @@ class Stages:
 
     def _count(self) -> None:
         reporter = EventReporter(self._engine, self._telemetry)
-        for measured in self._scores.measured:
-            reporter.report_metrics(measured)
-        for scored, restated in self._scores.scored:
-            reporter.report_scores(scored, restated)
+        for batch, scored_before in self._scores.measured:
+            reporter.report_metrics(batch, scored_before)
+        for batch, restated in self._scores.scored:
+            reporter.report_scores(batch, restated)
         self._scores.scored.clear()
         self._scores.measured.clear()
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from otel_agentic.backfill.plan import BackfillRequest, Plan, parts_of, plan_of, run_id_of
 from otel_agentic.engine.engine import Engine, Progress, stored_estimator_names, stored_estimators
+from otel_agentic.engine.observing import answer_evaluator
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluation.batch import EvaluationSummary
-from otel_agentic.evaluation.conversation import evaluator_of
+from otel_agentic.evaluation.batch import EvaluationSummary, ScoredBatch
 from otel_agentic.evaluation.run import EvaluationRequest, EvaluationRunner, OnScored, judge_json
 from otel_agentic.store.backfills import (
     Pass,
@@ -34,7 +34,7 @@ from otel_agentic.store.backfills import (
 )
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.results import results_for
-from otel_agentic.store.table import Scored, Selection
+from otel_agentic.store.table import Selection
 from otel_agentic.store.windows import claims_at, save_windows
 from otel_agentic.telemetry import EventHistory, OpenMetricsHistory, OtlpHistory, SentEvents
 from otel_agentic.telemetry.delivery import loggable
@@ -177,15 +177,17 @@ def score_missing(
     summary = EvaluationSummary(evaluation_id=truth.evaluation.evaluation_id)
     scored_count = 0
 
-    def handle_scored(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+    def handle_scored(scored: ScoredBatch, restated: AbstractSet[Key]) -> None:
         nonlocal scored_count
         scored_count += len(scored)
         context.progress("scoring", scored_count, len(request.keys))
         context.on_scored(scored, restated)
         if events is not None:
-            scored_truth = runner.current_truth or runner.truth()
-            settings = engine.settings.scoring
-            events.send((row.conversation, row.score, evaluator_of(row, scored_truth, settings)) for row in scored)
+            evaluation_id, settings = scored.summary.evaluation_id, engine.settings.scoring
+            events.send(
+                (row.conversation, row.score, answer_evaluator(row, evaluation_id, runner.judge, settings))
+                for row in scored
+            )
 
     for start in range(0, len(request.keys), _PORTION):
         if context.stop():

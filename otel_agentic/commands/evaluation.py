@@ -19,6 +19,7 @@ from pydantic import Field
 
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import OverloadedError, UsageError
+from otel_agentic.evaluation.batch import ScoredBatch
 from otel_agentic.evaluation.forecast import forecast_evaluation
 from otel_agentic.evaluation.run import EvaluationRequest, EvaluationRunner, judge_json
 from otel_agentic.evaluation.scope import Truth, TruthFile, check_labels, unknown_labels
@@ -42,7 +43,7 @@ from otel_agentic.results.evaluation import (
 from otel_agentic.scoring.scope import Outcome
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.judges import clear_verdicts, judge_summary
-from otel_agentic.store.table import Measured, Scored, Selection
+from otel_agentic.store.table import Measured, Selection
 from otel_agentic.truth.annotations import ANSWER
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def evaluate(context: Context, *, request: EvaluateArguments) -> dict[str, Any]:
         check_judge(runner.judge, context.engine.settings.judge, runner.budget, waits=True)
     done = 0
 
-    def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:
+    def step(scored: ScoredBatch, restated: AbstractSet[tuple[str, str]]) -> None:
         nonlocal done
         done += len(scored)
         context.progress("scoring", done, len(selected.keys))

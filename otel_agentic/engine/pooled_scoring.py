@@ -14,8 +14,9 @@ from itertools import count
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.engine.observing import ScoreObserver
 from otel_agentic.engine.rebuild import chunks
-from otel_agentic.evaluation.batch import BatchMaker, ScoredBatch
+from otel_agentic.evaluation.batch import BatchMaker, Observed, ScoredBatch
 from otel_agentic.evaluation.conversation import ActiveEvaluators, ConversationEvaluation
 from otel_agentic.evaluation.listener import EvaluationListener
 from otel_agentic.evaluation.run import EvaluationRunner
@@ -23,6 +24,7 @@ from otel_agentic.evaluators.registry import Chosen
 from otel_agentic.evaluators.run import Ran
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.dialogue import ask_of, run_dialogues
+from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversation_rows
 from otel_agentic.store.table import Measured, Scored
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.score_rows import Types
     from otel_agentic.store.scores import NewScores
     from otel_agentic.store.table import Key
+    from otel_agentic.telemetry import Observer
 
 
 #: Conversations that are stored together, and scored in as many parts as there are workers; the next batch is scored
@@ -61,8 +64,8 @@ def scoring_over(runner: EvaluationRunner, settings: Settings, pool: WorkerPool 
 class ScoringTask:
     """What a worker needs to score conversations in addition to their rows and the settings of its process.
 
-    `number` identifies the annotations; they are None if the worker has them. The other fields are those of `BatchMaker`
-    and `ConversationEvaluation`.
+    `number` identifies the annotations; they are None if the worker has them. `observer` is None if nothing is observed.
+    The other fields are those of `BatchMaker` and `ConversationEvaluation`.
     """
 
     number: int
@@ -75,6 +78,7 @@ class ScoringTask:
     evaluation_id: str
     criteria: str
     now_ns: int
+    observer: Observer | None
 
     def maker(self, resources: WorkerResources) -> BatchMaker:
         """Return the maker of batches in a worker."""
@@ -95,10 +99,12 @@ class ScoringTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerResult:
-    """A scored part: its rows and counts, and the pickled scores of the conversations, without their calls."""
+    """A scored part, see `ScoredBatch`; `scores` are pickled, without their calls."""
 
     rows: NewScores
     summary: EvaluationSummary
+    ended_ns: Sequence[int]
+    observed: Observed | None
     scores: bytes
 
 
@@ -175,6 +181,7 @@ class PooledEvaluationRunner(EvaluationRunner):
         with self.store.read() as con:
             rows = load_conversation_rows(con, keys)
         worker, active = self._pool.least_busy(), maker.evaluation.active
+        is_observed = active.evaluation == DEFAULT and maker.restated.isdisjoint(keys)
         task = ScoringTask(
             number=self._number,
             annotations=None if self._known.get(worker) == self._number else annotations,
@@ -186,6 +193,7 @@ class PooledEvaluationRunner(EvaluationRunner):
             evaluation_id=maker.evaluation_id,
             criteria=maker.criteria,
             now_ns=self.store.clock(),
+            observer=self._listener.observer if is_observed else None,
         )
         self._known[worker] = self._number
         return _Part(keys=keys, rows=rows, worker=worker, future=self._pool.submit_to(worker, score_rows, rows, task))
@@ -201,7 +209,13 @@ class PooledEvaluationRunner(EvaluationRunner):
             self._known.pop(part.worker, None)  # it may be a new process
             scored = [scored for item in self.match(truth, part.keys) for scored in self._scored_here(item, maker)]
             return maker.batch(scored, self.store.clock())
-        return ScoredBatch(result.rows, result.summary, lambda: _restored(truth, part.rows, result, maker))
+        return ScoredBatch(
+            result.rows,
+            result.summary,
+            result.ended_ns,
+            lambda: _restored(truth, part.rows, result, maker),
+            result.observed,
+        )
 
     def _scored_here(self, item: MatchedConversation, maker: BatchMaker) -> list[Scored]:
         """Score one conversation in this process; if that fails, return nothing and record a problem."""
@@ -249,7 +263,20 @@ def score_rows(resources: WorkerResources, rows: ConversationRows, task: Scoring
     batch = maker.batch(scored_of(maker.evaluation, resources.annotations[1].matched(rows.read())), task.now_ns)
     scores = [_light(item.score) for item in batch]
     return WorkerResult(
-        rows=batch.rows, summary=batch.summary, scores=pickle.dumps(scores, protocol=pickle.HIGHEST_PROTOCOL)
+        rows=batch.rows,
+        summary=batch.summary,
+        ended_ns=batch.ended_ns,
+        observed=None if task.observer is None else _observed(resources, batch, task.observer),
+        scores=pickle.dumps(scores, protocol=pickle.HIGHEST_PROTOCOL),
+    )
+
+
+def _observed(resources: WorkerResources, batch: ScoredBatch, observer: Observer) -> Observed:
+    scores = ScoreObserver(
+        observer=observer, rules=resources.rules, judge=resources.judge, settings=resources.settings.scoring
+    )
+    return Observed(
+        scores.scores(batch, batch.summary.evaluation_id, restated=()), scores.metrics(batch.measured(restated=()))
     )
 
 

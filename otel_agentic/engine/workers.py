@@ -25,7 +25,8 @@ from otel_agentic.dialects import Reader
 from otel_agentic.engine.segments import MAX_BYTES, HeldSegments
 from otel_agentic.evaluators.base import asks, is_plain
 from otel_agentic.evaluators.criteria import MetricCriteria
-from otel_agentic.evaluators.registry import all_evaluators
+from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
+from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.store.connection import processors
 
@@ -80,6 +81,11 @@ class WorkerResources:
         """Resolves criteria on metrics of all evaluators."""
         evaluators = self.settings.evaluators
         return MetricCriteria(evaluators=all_evaluators(evaluators), settings=evaluators)
+
+    @cached_property
+    def rules(self) -> FailureRules:
+        """Decides which scores of evaluators are failures."""
+        return FailureRules(metrics_by_name(self.criteria.evaluators).values(), self.settings.evaluators)
 
     @cached_property
     def evaluators(self) -> Mapping[str, Evaluator | AskingEvaluator]:

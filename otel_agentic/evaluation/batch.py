@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.store.scores import NewScores
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from otel_agentic.evaluation.scope import Sample
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store.score_rows import Types
-    from otel_agentic.store.table import Measured
+    from otel_agentic.store.table import Key, Measured
+    from otel_agentic.telemetry.observations import Observations
 
 T = TypeVar("T")
 
@@ -49,17 +51,49 @@ class LazySequence(Sequence[T]):
         return self._create()
 
 
+class Observed(NamedTuple):
+    """The observations of scores, and of the scores of evaluators."""
+
+    scores: Observations
+    metrics: Observations
+
+    @classmethod
+    def joined(cls, parts: Sequence[Observed]) -> Observed:
+        """Return the observations of at least one part together."""
+        first, *others = parts
+        for part in others:
+            first.scores.merge(part.scores)
+            first.metrics.merge(part.metrics)
+        return first
+
+
 class ScoredBatch(LazySequence[Scored]):
     """Conversations that were scored together, as a sequence of their scores.
 
-    `rows` is all that is stored of them, and `summary` counts them. If a worker scored the conversations, their scores are
-    restored when the sequence is first read, which takes a large part of the time that the worker saves.
+    If a worker scored the conversations, their scores are restored when the sequence is first read, which takes a large part
+    of the time that the worker saves.
+
+    Attributes:
+        rows: all that is stored of them.
+        summary: their counts.
+        ended_ns: the ends of the conversations, ns.
+        observed: the observations of their scores and of those of evaluators, if a worker collected them; no score
+            replaces an earlier one then.
     """
 
-    def __init__(self, rows: NewScores, summary: EvaluationSummary, scores: Callable[[], Sequence[Scored]]) -> None:
+    def __init__(
+        self,
+        rows: NewScores,
+        summary: EvaluationSummary,
+        ended_ns: Sequence[int],
+        scores: Callable[[], Sequence[Scored]],
+        observed: Observed | None = None,
+    ) -> None:
         super().__init__(len(rows.keys), scores)
         self.rows = rows
         self.summary = summary
+        self.ended_ns = ended_ns
+        self.observed = observed
 
     @classmethod
     def joined(cls, parts: Sequence[ScoredBatch]) -> ScoredBatch:
@@ -67,8 +101,14 @@ class ScoredBatch(LazySequence[Scored]):
         summary = EvaluationSummary(evaluation_id=parts[0].summary.evaluation_id)
         for part in parts:
             summary.merge(part.summary)
-        rows = NewScores.joined([part.rows for part in parts])
-        return cls(rows, summary, lambda: [scored for part in parts for scored in part])
+        observed = [part.observed for part in parts if part.observed is not None]
+        return cls(
+            NewScores.joined([part.rows for part in parts]),
+            summary,
+            [end_ns for part in parts for end_ns in part.ended_ns],
+            lambda: [scored for part in parts for scored in part],
+            Observed.joined(observed) if len(observed) == len(parts) else None,
+        )
 
     def measured(self, restated: Container[tuple[str, str, str]]) -> Sequence[Measured]:
         """Return the scores of evaluators; `restated` as in `NewScores.save`."""
@@ -89,7 +129,7 @@ class BatchMaker:
     """Turns scores into batches.
 
     `types` are the types of the columns, see `store.score_rows.score_types`; `criteria` are the deciding criteria, see
-    `scoring.criteria.fingerprint`.
+    `scoring.criteria.fingerprint`; `restated` are the conversations that have a score already.
     """
 
     evaluation: ConversationEvaluation
@@ -97,6 +137,7 @@ class BatchMaker:
     types: Types
     evaluation_id: str
     criteria: str
+    restated: AbstractSet[Key] = frozenset()
 
     def batch(self, scored: Sequence[Scored], now_ns: int, *, core: bool = True, unchanged: int = 0) -> ScoredBatch:
         """Return scores as a batch.
@@ -123,7 +164,7 @@ class BatchMaker:
         else:
             summary.metrics.caught_up = len(marked)
         summary.metrics.add([measured for item in marked for measured in item.metrics])
-        return ScoredBatch(rows, summary, lambda: marked)
+        return ScoredBatch(rows, summary, [item.conversation.ended_ns for item in marked], lambda: marked)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Subject, as
 from otel_agentic.evaluators.criteria import MetricCriteria, MetricCriterion, parts_of
 from otel_agentic.evaluators.registry import Chosen, evaluation_id_of, require_judge
 from otel_agentic.evaluators.run import Ran, evaluating
-from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring.criteria import parsed
 from otel_agentic.scoring.outcome import aligned_turns, criteria_of, scoring
 from otel_agentic.store.connection import DEFAULT
@@ -23,14 +22,12 @@ if TYPE_CHECKING:
     from otel_agentic.compat.scorers import Scorer
     from otel_agentic.config import EvaluatorSettings, ScoringSettings
     from otel_agentic.conversations.model import Conversation
-    from otel_agentic.evaluation.scope import Truth
     from otel_agentic.judges import Judge
     from otel_agentic.judges.dialogue import Dialogue
     from otel_agentic.scoring import MatchedConversation
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.scoring.parts import Part
     from otel_agentic.store.connection import Connection
-    from otel_agentic.telemetry import Evaluator as EventEvaluator
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Case
 
@@ -48,21 +45,6 @@ def subject_of(
     elif case is not None:
         aligned = aligned_turns(case, conversation.turns)
     return Subject(conversation=conversation, case=case, score=score, aligned=aligned, settings=settings)
-
-
-def evaluator_of(item: Scored, truth: Truth, settings: ScoringSettings) -> EventEvaluator:
-    """Return the evaluator of a conversation with its thresholds; the case takes precedence over the settings."""
-    from otel_agentic.telemetry import Evaluator as EventEvaluator  # noqa: PLC0415 — only where events are emitted
-
-    case = item.match.case
-    answer = case.answer_threshold if case is not None else None
-    tool = case.tool_threshold if case is not None else None
-    return EventEvaluator(
-        version=truth.evaluation.evaluation_id,
-        answers="rule" if isinstance(truth.judge, ExactJudge) else "judge",
-        answer_threshold=settings.answer_threshold if answer is None else answer,
-        tool_threshold=settings.tool_threshold if tool is None else tool,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

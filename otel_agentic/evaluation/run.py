@@ -57,7 +57,6 @@ from otel_agentic.store.scores import (
     save_evaluations,
     scored_before,
 )
-from otel_agentic.store.table import Measured, Scored, Selection
 from otel_agentic.store.truth import load_cases, save_cases
 from otel_agentic.truth import Case, CaseIndex, Label
 from otel_agentic.truth.load import redacted_case, redacted_labels
@@ -68,11 +67,11 @@ if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.table import Key
+    from otel_agentic.store.table import Key, Measured, Scored, Selection
 
 
 #: Called with conversations whose scores were just stored, and those among them that had a score before.
-OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
+OnScored = Callable[[ScoredBatch, AbstractSet["Key"]], None]
 #: Number of conversations that are loaded, matched and scored again in one batch.
 _PORTION: Final = 500
 
@@ -124,8 +123,6 @@ class EvaluationRunner:
         #: The number of cases when they were last read; None before.
         self.case_count: int | None = None
         self._saved_ids: frozenset[str] = frozenset()
-        #: The truth of the current evaluation, or of the last one.
-        self.current_truth: Truth | None = None
 
     @cached_property
     def installed(self) -> tuple[AnyEvaluator, ...]:
@@ -312,7 +309,6 @@ class EvaluationRunner:
             The counts of the run, under the evaluation name of the truth. Only the default evaluation is reported to
             the listener.
         """
-        self.current_truth = truth
         evaluation_id, name = truth.evaluation.evaluation_id, truth.evaluation.name
         self.store.write(partial(self._save_evaluation, truth, request.selection))
         with self.store.read() as con:
@@ -330,6 +326,7 @@ class EvaluationRunner:
             types=types,
             evaluation_id=evaluation_id,
             criteria=fingerprint(CORRECT, self._settings),
+            restated=restated,
         )
 
         def saved(batch: ScoredBatch) -> None:
@@ -343,7 +340,7 @@ class EvaluationRunner:
                 on_scored(batch, restated)
             if batch.summary.metrics.rows:
                 if name == DEFAULT:
-                    self._listener.metrics_stored(batch.measured(known))
+                    self._listener.metrics_stored(batch, known)
                 on_metrics(batch.measured(known))
 
         with self.judge_run(stop, waits=waits) as judge_run:

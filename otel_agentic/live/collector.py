@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings
     from otel_agentic.engine.rebuild import RebuildResult
     from otel_agentic.engine.workers import WorkerPool
+    from otel_agentic.evaluation.batch import ScoredBatch
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.spans import Collector, Receipt, SpanBatch
-    from otel_agentic.store.table import Key, Measured, Scored
-    from otel_agentic.telemetry import Vitals
+    from otel_agentic.store.table import Key
+    from otel_agentic.telemetry import Observer, Vitals
 
 _log = logging.getLogger(__name__)
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
@@ -332,15 +333,20 @@ class LiveCollector(EngineListener):
         """Record an answer of the judge; see `EvaluationListener`."""
         self._reporter.report_answer(answer)
 
-    def metrics_stored(self, measured: Sequence[Measured]) -> None:
-        """Record metric scores; see `EvaluationListener`."""
-        self._reporter.report_metrics(measured)
+    @property
+    def observer(self) -> Observer:
+        """What workers collect for the telemetry; see `EvaluationListener`."""
+        return self.telemetry.observer
 
-    def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+    def metrics_stored(self, batch: ScoredBatch, restated: Container[tuple[str, str, str]]) -> None:
+        """Record metric scores; see `EvaluationListener`."""
+        self._reporter.report_metrics(batch, restated)
+
+    def _emit(self, scored: ScoredBatch, restated: AbstractSet[Key]) -> None:
         self.window_loop.wake()
         self._reporter.report_scores(scored, restated)
         self._tail.scored(scored)
-        self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
+        self._restate(frozenset(scored.rows.keys))
 
     def _restate(self, keys: AbstractSet[Key]) -> None:
         """Trigger the recomputation of windows that contain the conversations or earlier revisions of them."""

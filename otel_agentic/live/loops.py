@@ -19,10 +19,11 @@ from otel_agentic.engine.retention import ExportCounts, HourlyExport, RemovalCou
 from otel_agentic.errors import ConfigError, StoreError
 from otel_agentic.evaluation.run import EvaluationRequest, OnScored
 from otel_agentic.evaluators.registry import unasked_note
+from otel_agentic.judges import ExactJudge
 from otel_agentic.store.connection import Connection, error_summary
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.results import results_for
-from otel_agentic.store.table import Scored, Selection
+from otel_agentic.store.table import Selection
 from otel_agentic.store.windows import (
     Changes,
     Claims,
@@ -38,6 +39,7 @@ from otel_agentic.windows import Window, WindowTable, current_end, parse_windows
 from otel_agentic.windows.model import most_newest, widest_ns
 
 if TYPE_CHECKING:
+    from otel_agentic.evaluation.batch import ScoredBatch
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.spans import SpanBatch
     from otel_agentic.store.table import Key
@@ -411,10 +413,11 @@ class ScoringLoop(BackgroundLoop):
         unavailable = now.state != "closed" or now.opened > before.opened
         self._postponed |= summary.tally.postponed > 0 or (unavailable and bool(request.chosen.judge_evaluators))
 
-    def _handle_scored(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
-        failed = (item.conversation.key for item in scored if "judge_error" in _reasons(item.score))
-        self._failed.update(islice(failed, max(0, _MAX_FAILED - len(self._failed))))
-        self._on_scored(scored, restated)
+    def _handle_scored(self, batch: ScoredBatch, restated: AbstractSet[Key]) -> None:
+        if not isinstance(self._engine.runner.judge, ExactJudge):  # which cannot fail
+            failed = (item.conversation.key for item in batch if "judge_error" in _reasons(item.score))
+            self._failed.update(islice(failed, max(0, _MAX_FAILED - len(self._failed))))
+        self._on_scored(batch, restated)
 
 
 def _reasons(score: ConversationScore) -> Iterator[str | None]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
-from otel_agentic.evaluation.conversation import evaluator_of
-from otel_agentic.evaluators.base import asks
+from otel_agentic.engine.observing import ScoreObserver
 from otel_agentic.evaluators.registry import metrics_by_name
-from otel_agentic.evaluators.run import FailureRules, Location
+from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger, RetentionLoop, ScoringLoop
 from otel_agentic.live.notifications import targets_of
 from otel_agentic.reports.objectives import NS_PER_S, Monitors, alarm_text, change_text
@@ -25,16 +24,16 @@ from otel_agentic.spans.model import Receipt
 from otel_agentic.store.alarms import Alarm, AlarmKind, save_alarms
 from otel_agentic.store.judges import newest_calibrations
 from otel_agentic.store.results import Alarms, MonitorKey, monitor_key, save_monitors, stored_alarms, watermark
-from otel_agentic.telemetry import Agreement, MetricResult, Vitals
-from otel_agentic.telemetry.events import ConversationResult, ConversationResults, status_of
+from otel_agentic.telemetry import Agreement, Vitals
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.rebuild import RebuildResult
+    from otel_agentic.evaluation.batch import ScoredBatch
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.store import StoreState
-    from otel_agentic.store.table import Key, Measured, Scored
+    from otel_agentic.store.table import Key
     from otel_agentic.telemetry import Telemetry
     from otel_agentic.telemetry.facade import Stage
     from otel_agentic.windows.objectives import Monitor
@@ -68,25 +67,16 @@ class EventReporter:
         self._telemetry.set_open(open_count)
         self._delays("assembled", [saved.ended_ns for saved in rebuilt.saved if saved.closed_by is not None])
 
-    def report_scores(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+    def report_scores(self, batch: ScoredBatch, restated: AbstractSet[Key]) -> None:
         """Record scores that were just stored; the conversations in `restated` had a score before."""
-        truth = self._engine.runner.current_truth
-        settings = self._engine.settings.scoring
-        self._telemetry.record_scores(
-            [
-                ConversationResult(
-                    item.conversation,
-                    item.score,
-                    restated=(item.score.environment, item.score.conversation_id) in restated,
-                    evaluator=None if truth is None else evaluator_of(item, truth, settings),
-                )
-                for item in scored
-            ]
+        observed = batch.observed
+        self._telemetry.record(
+            self._observer.scores(batch, batch.summary.evaluation_id, restated) if observed is None else observed.scores
         )
-        self._delays("scored", [item.conversation.ended_ns for item in scored])
+        self._delays("scored", batch.ended_ns)
         with self._lock:
             now_ns = self._engine.clock()
-            self._pending.extend((now_ns, item.conversation.ended_ns) for item in scored)
+            self._pending.extend((now_ns, ended_ns) for ended_ns in batch.ended_ns)
 
     def report_gauges(self, before_ns: int) -> None:
         """Record the delay until gauges included the scores that were stored at or before a time, ns."""
@@ -111,32 +101,19 @@ class EventReporter:
         """Record an answer of the judge."""
         self._telemetry.record_answer(answer, self._engine.runner.judge.name)
 
-    def report_metrics(self, measured: Sequence[Measured]) -> None:
-        """Record metric scores that were just stored."""
-        self._telemetry.record_metrics(
-            [ConversationResults(item.conversation, self._results(item), item.restated) for item in measured]
+    def report_metrics(self, batch: ScoredBatch, restated: Container[tuple[str, str, str]]) -> None:
+        """Record metric scores that were just stored; for `restated`, see `ScoredBatch.measured`."""
+        observed = batch.observed
+        self._telemetry.record(
+            self._observer.metrics(batch.measured(restated)) if observed is None else observed.metrics
         )
 
-    def _results(self, measured: Measured) -> list[MetricResult]:
-        """Return the scores of one evaluator for a conversation, each with its status according to the settings."""
-        metrics, location = metrics_by_name([measured.evaluator]), Location.of(measured.conversation)
-        by_judge = asks(measured.evaluator)
-        return [
-            MetricResult(
-                metric=metrics[score.name],
-                score=score,
-                evaluator=measured.evaluator.name,
-                evaluator_version=measured.evaluator.version,
-                score_id=score_id,
-                case_id=measured.case_id,
-                by_judge=by_judge,
-                outcome=status.outcome,
-                severity=status.severity,
-                threshold=status.threshold,
-            )
-            for score, score_id in zip(measured.scores, measured.score_ids, strict=True)
-            for status in (status_of(location, score, self._rules),)
-        ]
+    @property
+    def _observer(self) -> ScoreObserver:
+        runner, settings = self._engine.runner, self._engine.settings.scoring
+        return ScoreObserver(
+            observer=self._telemetry.observer, rules=self._rules, judge=runner.judge, settings=settings
+        )
 
     def _delays(self, stage: str, ended_ns: Sequence[int]) -> None:
         now_ns = self._engine.clock()

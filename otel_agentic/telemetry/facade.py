@@ -14,41 +14,32 @@ from opentelemetry.sdk.metrics import MeterProvider, TraceBasedExemplarFilter
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_agentic.judges.base import JudgeFailure, Verdict
-from otel_agentic.scoring.model import ConversationScore, judged_calls
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.batches import NO_SPAN, Batch, Histograms, SpanIds, attributes_of
 from otel_agentic.telemetry.delivery import Backend
 from otel_agentic.telemetry.events import (
     ConversationResult,
     ConversationResults,
-    EvaluationEvents,
     Evaluator,
-    EventOptions,
-    MetricResult,
-    Trigger,
-    emit_metrics,
-    group_attributes,
-    group_of,
     label,
     own_resource,
     own_version,
-    reading_of,
-    results_of,
-    root_of,
-    spots_of,
 )
 from otel_agentic.telemetry.gauges import Scrape, WindowGauges, WindowPoints, create
+from otel_agentic.telemetry.histograms import Histograms
+from otel_agentic.telemetry.observations import NO_SPAN, Observations, Series
+from otel_agentic.telemetry.observer import EventOptions, Observer, Trigger
 
 if TYPE_CHECKING:
     from otel_agentic.config import EmitSettings
-    from otel_agentic.conversations.model import Conversation
-    from otel_agentic.evaluators.base import Metric, MetricScore
     from otel_agentic.spans.model import Receipt
-    from otel_agentic.telemetry.batches import Attributes
-    from otel_agentic.telemetry.events import Reading, Spot
     from otel_agentic.telemetry.names import Instrument
-    from otel_agentic.windows.model import GroupKey
     from otel_agentic.windows.objectives import ObjectivePoint
+
+
+#: The counters of results.
+_RESULTS: Final = (
+    names.EVALUATED_CONVERSATIONS, names.EVALUATED_TURNS, names.EVALUATED_TOOL_CALLS, names.METRIC_RESULTS
+)  # fmt: skip
 
 
 class RunningMetrics:
@@ -61,9 +52,7 @@ class RunningMetrics:
         self, meter: Meter, histograms: Histograms, *, max_tool_names: int, groups_dropped: Callable[[], int]
     ) -> None:
         self._histograms = histograms
-        self._conversations: Counter = create(meter, names.EVALUATED_CONVERSATIONS)
-        self._turns: Counter = create(meter, names.EVALUATED_TURNS)
-        self._tool_calls: Counter = create(meter, names.EVALUATED_TOOL_CALLS)
+        self._results: Mapping[Instrument, Counter] = {item: create(meter, item) for item in _RESULTS}
         self._spans: Counter = create(meter, names.INGEST_SPANS)
         self._late: Counter = create(meter, names.LATE_SPANS)
         self._tool_names = _ToolNames(max_tool_names)
@@ -72,23 +61,12 @@ class RunningMetrics:
         create(meter, names.CONVERSATIONS_OPEN, lambda: [Observation(self._open)])
         self._begin_at_zero()
 
-    def record_scores(self, scored: Iterable[ConversationResult]) -> None:
-        """Count scored conversations, and, of first results, their turns, calls and scores.
-
-        The series of turns, calls and scores have no revision attribute, so a restatement would be counted twice.
-        """
-        batch = Batch()
-        for conversation, score, restated, _ in scored:
-            group = group_attributes(group_of(conversation))
-            reason = {names.REASON: score.reason} if score.reason else {}
-            revision = "restated" if restated else "first"
-            attributes = {**group, names.OUTCOME: score.outcome, names.REVISION: revision, **reason}
-            batch.count(self._conversations, attributes_of(attributes), root_of(conversation))
-            if not restated:
-                self._count_turns(batch, conversation, score, group)
-                self._count_calls(batch, conversation, score, group)
-                _measure_scores(batch, conversation, score, group)
-        batch.record(self._histograms)
+    def record(self, observations: Observations) -> None:
+        """Record counts and values of results."""
+        for (instrument, attributes), (count, span) in observations.counts.items():
+            self._results[instrument].add(count, self._tool_names.capped(dict(attributes)), context=span.context)
+        for (instrument, attributes), values in observations.values.items():
+            self._histograms.record(instrument, attributes, values)
 
     def record_receipt(self, receipt: Receipt) -> None:
         """Count the spans of one accepted request."""
@@ -107,8 +85,10 @@ class RunningMetrics:
 
     def record_delays(self, stage: str, delays_s: Iterable[float]) -> None:
         """Record the seconds between the ends of conversations and the completion of a stage."""
-        values = [(max(delay_s, 0.0), NO_SPAN) for delay_s in delays_s]
-        self._histograms.record(names.DELAY, ((names.STAGE, label(stage)),), values)
+        observations = Observations()
+        for delay_s in delays_s:
+            observations.measure(names.DELAY, ((names.STAGE, label(stage)),), max(delay_s, 0.0), NO_SPAN)
+        self.record(observations)
 
     def set_open(self, n: int) -> None:
         """Set the number of open conversations."""
@@ -121,36 +101,6 @@ class RunningMetrics:
         self._spans.add(0, {names.RESULT: "ignored"})
         self._late.add(0)
 
-    def _count_turns(
-        self, batch: Batch, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]
-    ) -> None:
-        spans = {turn.index: SpanIds(turn.trace_id, turn.span_id) for turn in conversation.turns}
-        fallback = root_of(conversation)
-        for turn in score.turns:
-            attributes = attributes_of({**group, names.OUTCOME: turn.outcome})
-            batch.count(self._turns, attributes, spans.get(turn.turn_index, fallback))
-
-    def _count_calls(
-        self, batch: Batch, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]
-    ) -> None:
-        for call in judged_calls(conversation, score):
-            attributes = {
-                **group,
-                names.GEN_AI_TOOL_NAME: self._tool_names.capped(label(call.tool_name)),
-                names.TOOL_FAULT: call.fault.kind if call.fault else names.NO_FAULT,
-            }
-            batch.count(self._tool_calls, attributes_of(attributes), SpanIds(call.trace_id, call.span_id))
-
-
-def _measure_scores(
-    batch: Batch, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]
-) -> None:
-    for result in results_of(conversation, score, Evaluator()):
-        if result.score is None or result.label == "not_evaluated" or result.target == "tool_call":
-            continue
-        attributes = attributes_of({**group, names.GEN_AI_EVALUATION_NAME: result.name})
-        batch.measure(names.SCORE, attributes, result.score, SpanIds(result.trace_id, result.span_id))
-
 
 class _ToolNames:
     """Limits the number of distinct tool names, which are untrusted input: the first ones are kept."""
@@ -160,14 +110,16 @@ class _ToolNames:
         self._known: set[str] = set()
         self._lock = threading.Lock()
 
-    def capped(self, name: str) -> str:
+    def capped(self, attributes: Mapping[str, str | bool]) -> Mapping[str, str | bool]:
+        """Return attributes whose tool name, if they have one, is replaced if it is beyond the limit."""
+        name = attributes.get(names.GEN_AI_TOOL_NAME)
         with self._lock:
-            if name in self._known:
-                return name
-            if len(self._known) >= self._limit:
-                return names.OTHER
-            self._known.add(name)
-            return name
+            if name is None or name in self._known:
+                return attributes
+            if len(self._known) < self._limit:
+                self._known.add(str(name))
+                return attributes
+        return {**attributes, names.GEN_AI_TOOL_NAME: names.OTHER}
 
 
 def _rejected(receipt: Receipt) -> Mapping[str, int]:
@@ -247,7 +199,9 @@ class CollectorMetrics:
 
     def record_commit(self, seconds: float) -> None:
         """Measure how long a commit of spans took."""
-        self._histograms.record(names.COMMIT_DURATION, (), [(seconds, NO_SPAN)])
+        values = Series.of(names.COMMIT_DURATION)
+        values.add(names.COMMIT_DURATION, seconds, NO_SPAN)
+        self._histograms.record(names.COMMIT_DURATION, (), values)
 
     def _observed(self, read: _Reader) -> list[Observation]:
         return read(self._vitals.get())
@@ -364,81 +318,6 @@ def _judge_attributes(evaluator: str, model: str | None) -> dict[str, str]:
     return attributes if model is None else {**attributes, names.GEN_AI_REQUEST_MODEL: label(model)}
 
 
-class MetricMetrics:
-    """The counters and histograms of the results of metrics. Thread-safe.
-
-    The number of series is bounded by the installed metrics and the labels that each of them declares.
-    """
-
-    def __init__(self, meter: Meter, histograms: Histograms) -> None:
-        self._results: Counter = create(meter, names.METRIC_RESULTS)
-        self._histograms = histograms
-
-    def record(self, results: Sequence[ConversationResults]) -> None:
-        """Count the scores and abstentions of conversations; record values only of first results."""
-        batch = Batch()
-        groups: dict[GroupKey, _ResultAttributes] = {}
-        subjects: dict[int, tuple[_ResultAttributes, Callable[[MetricScore], Spot]]] = {}
-        for conversation, metric_results, restated in results:
-            if id(conversation) not in subjects:  # a batch has the results of each evaluator apart
-                group = group_of(conversation)
-                attributes = groups.setdefault(group, _ResultAttributes(group))
-                subjects[id(conversation)] = attributes, spots_of(conversation)
-            attributes, spot_of = subjects[id(conversation)]
-            for result in metric_results:
-                span = spot_of(result.score).span
-                batch.count(self._results, attributes.of_count(result, restated=restated), span)
-                value = result.score.value
-                reading = None if value is None or restated else reading_of(result.metric, value)
-                if reading is not None:
-                    batch.measure(reading.instrument, attributes.of_value(result.metric, reading), reading.value, span)
-        batch.record(self._histograms)
-
-
-class _ResultAttributes:
-    """The attributes of the results of one group in a batch; each combination is built once."""
-
-    def __init__(self, group: GroupKey) -> None:
-        self._group = group_attributes(group)
-        self._attributes: dict[object, Attributes] = {}
-
-    def of_count(self, result: MetricResult, *, restated: bool) -> Attributes:
-        """Return the attributes of a count."""
-        score = result.score
-        key = (
-            restated, result.metric.name, result.outcome, result.severity, score.label, score.reason, score.abstained
-        )  # fmt: skip
-        attributes = self._attributes.get(key)
-        if attributes is None:
-            revision = "restated" if restated else "first"
-            attributes = attributes_of({**self._group, names.REVISION: revision, **_result_attributes(result)})
-            self._attributes[key] = attributes
-        return attributes
-
-    def of_value(self, metric: Metric, reading: Reading) -> Attributes:
-        """Return the attributes of a value in a histogram."""
-        attributes = self._attributes.get(metric.name)
-        if attributes is None:
-            evaluation_range = {} if reading.range is None else {names.EVALUATION_RANGE: reading.range}
-            name = {names.GEN_AI_EVALUATION_NAME: label(metric.name)}
-            attributes = self._attributes[metric.name] = attributes_of({**self._group, **name, **evaluation_range})
-        return attributes
-
-
-def _result_attributes(result: MetricResult) -> dict[str, str]:
-    """Return the metric's name and the attributes that distinguish results; a label that the metric does not declare is `other`."""
-    score = result.score
-    replacement = None if score.label is None or score.label in result.metric.labels else names.OTHER
-    values = {
-        names.GEN_AI_EVALUATION_NAME: label(result.metric.name),
-        names.OUTCOME: "not_evaluated" if score.abstained else result.outcome,
-        names.GEN_AI_EVALUATION_SCORE_LABEL: None if score.label is None else replacement or label(score.label),
-        names.SEVERITY: result.severity,
-        names.REASON: score.reason if score.abstained else None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
-
-
 Part: TypeAlias = Literal["prometheus", "metrics", "events"]
 
 
@@ -451,7 +330,6 @@ class Telemetry:
 
     def __init__(self, emit: EmitSettings, options: EventOptions) -> None:
         resource = own_resource(emit.instance_id)
-        self._counts = options.trigger != "backfill"  # old results are never part of live series
         self._scrape = Scrape()
         self._windows = WindowGauges(
             resource=resource, scrape=self._scrape, max_groups=emit.max_groups, estimators=emit.estimators
@@ -481,14 +359,16 @@ class Telemetry:
             max_tool_names=emit.max_tool_names,
             groups_dropped=self._windows.groups_dropped,
         )
-        self._metric_results = MetricMetrics(meter, self._histograms)
         self._judges = JudgeMetrics(meter)
         self._meter = meter
         self._collector: CollectorMetrics | None = None
-        emits = self._backend is not None and emit.events != "none"
-        self._events = EvaluationEvents(self._backend.logger, options) if self._backend and emits else None
-        self._every_metric = emit.events == "all"
-        self._options = options
+        #: Collects what `record` accepts.
+        self.observer = Observer(
+            options=options,
+            counts=options.trigger != "backfill",  # old results are never part of live series
+            events=self._backend is not None and emit.events != "none",
+            every_metric=emit.events == "all",
+        )
         self._down = False
 
     @classmethod
@@ -515,7 +395,7 @@ class Telemetry:
     def enabled(self) -> tuple[Part, ...]:
         """The enabled outputs."""
         otlp_metrics: tuple[Part, ...] = ("metrics",) if self._backend else ()
-        return ("prometheus", *otlp_metrics, *(("events",) if self._events else ()))
+        return ("prometheus", *otlp_metrics, *(("events",) if self.observer.events else ()))
 
     def set_windows(self, points: WindowPoints) -> None:
         """Replace all window gauges; a group or window without a point is no longer reported.
@@ -541,24 +421,22 @@ class Telemetry:
 
     def record_scores(self, scored: Sequence[ConversationResult]) -> None:
         """Count scored conversations, and emit their events."""
-        if self._counts:
-            self._metrics.record_scores(scored)
-        if self._events:
-            for conversation, score, _, evaluator in scored:
-                self._events.emit(conversation, score, evaluator)
+        self.record(self.observer.scores(scored))
 
     def record_metrics(self, batch: Sequence[ConversationResults]) -> None:
         """Count and record the metric results of conversations, and emit events for those that the settings select."""
-        if self._counts:
-            self._metric_results.record(batch)
-        if self._events and self._backend:
-            for conversation, results, _ in batch:
-                selected = results if self._every_metric else [result for result in results if result.by_judge]
-                emit_metrics(self._backend.logger, self._options, conversation, selected)
+        self.record(self.observer.metrics(batch))
+
+    def record(self, observations: Observations) -> None:
+        """Record what an observer collected."""
+        self._metrics.record(observations)
+        if self._backend:
+            for event in observations.events:
+                event.emit(self._backend.logger)
 
     def record_answer(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
         """Count a judge's cache look-up and its cost."""
-        if self._counts:
+        if self.observer.counts:
             self._judges.record(answer, evaluator)
 
     def watch(self, vitals: Callable[[], Vitals]) -> None:

@@ -35,9 +35,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from otel_agentic.errors import BackendError, BadInputError
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.delivery import MAX_POINTS_PER_REQUEST, build_exporters, calm, loggable
-from otel_agentic.telemetry.events import EvaluationEvents, Evaluator, EventOptions, own_resource, own_version
+from otel_agentic.telemetry.events import Evaluator, own_resource, own_version
 from otel_agentic.telemetry.gauges import WindowPoints, points_of, samples_of_all, select
 from otel_agentic.telemetry.names import Instrument, family_name, family_type, label_name
+from otel_agentic.telemetry.observer import EventOptions, score_events
 
 if TYPE_CHECKING:
     from opentelemetry.util.types import Attributes
@@ -224,8 +225,8 @@ class EventHistory:
         self._waiting = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK leaves it without types
         provider = LoggerProvider(resource=own_resource(emit.instance_id), shutdown_on_exit=False)
         provider.add_log_record_processor(SimpleLogRecordProcessor(self._waiting))
-        options = EventOptions(run_id=run_id, trigger="backfill", explanations=emit.explanations)
-        self._events = EvaluationEvents(provider.get_logger(names.SCOPE, own_version(), names.SCHEMA_URL), options)
+        self._options = EventOptions(run_id=run_id, trigger="backfill", explanations=emit.explanations)
+        self._logger = provider.get_logger(names.SCOPE, own_version(), names.SCHEMA_URL)
         self._refused = False
         self._sent = self._lost = 0
         self._problem: str | None = None
@@ -238,7 +239,8 @@ class EventHistory:
     def send(self, scored: Iterable[tuple[Conversation, ConversationScore, Evaluator]]) -> None:
         """Send the events of some scored conversations, each with the end of its target as time. Never raises."""
         for conversation, score, evaluator in scored:
-            self._events.emit(conversation, score, evaluator)
+            for event in score_events(conversation, score, self._options, evaluator):
+                event.emit(self._logger)
             if len(self._waiting.get_finished_logs()) >= _EVENTS_PER_REQUEST:
                 self._flush()
         self._flush()

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.config import SamplingSettings
-from otel_agentic.engine.engine import Engine, rebuilder_over
+from otel_agentic.engine.engine import Engine, EngineListener, rebuilder_over
+from otel_agentic.engine.observing import ScoreObserver
 from otel_agentic.engine.pooled_rebuild import PooledRebuilder, WorkerSegments
 from otel_agentic.engine.pooled_scoring import PooledEvaluationRunner, ScoringTask, score_rows, scoring_over
 from otel_agentic.engine.rebuild import AffectedItems
@@ -27,10 +29,15 @@ from otel_agentic.engine.segments import HeldSegments
 from otel_agentic.engine.workers import WorkerPool, WorkerResources, collector_workers
 from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluation.scope import Sample, TruthFile
+from otel_agentic.evaluators.registry import metrics_by_name
+from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.store.conversations import load_conversation_rows
 from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.spans import TraceRows
 from otel_agentic.store.table import Scored, Selection, json_text
+from otel_agentic.telemetry import Observer
+from otel_agentic.telemetry.observations import Observations
+from otel_agentic.telemetry.observer import EventOptions
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.builders import CASE, ask_hotel, contents, feed, stored_conversations
 from tests.snapshots import opening, passage
@@ -39,7 +46,7 @@ from tests.stores import CopyOf, PreparedStore, settings_for
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from otel_agentic.evaluation.batch import EvaluationSummary
+    from otel_agentic.evaluation.batch import EvaluationSummary, ScoredBatch
     from otel_agentic.evaluation.scope import Truth
     from otel_agentic.evaluators.base import MetricScore
     from otel_agentic.scoring import MatchedConversation
@@ -242,6 +249,71 @@ def test_those_who_read_scores_of_workers_get_those_of_one_process(tmp_path: Pat
     assert [] == pool.problems
 
 
+class Observing(EngineListener):
+    """Makes workers collect everything."""
+
+    observer = Observer(
+        options=EventOptions(run_id="r", trigger="online", explanations=True), events=True, every_metric=True
+    )
+
+
+def observed(db: Path, pool: WorkerPool | None) -> list[Observations]:
+    """Return what a telemetry would record of the scores, and of the scores of evaluators, in a new file."""
+    scores, metrics = Observations(), Observations()
+    with Engine(settings_for(db), create=True, clock=lambda: NOON_NS) as engine:
+        _twelve_spoken(engine)
+        runner = (
+            engine.runner if pool is None else PooledEvaluationRunner(engine.store, engine.settings, pool, Observing())
+        )
+        truth = runner.truth()
+        observer = ScoreObserver(
+            observer=Observing.observer,
+            rules=FailureRules(metrics_by_name(runner.installed).values(), engine.settings.evaluators),
+            judge=runner.judge,
+            settings=engine.settings.scoring,
+        )
+
+        def observe(batch: ScoredBatch, restated: AbstractSet[Key]) -> None:
+            assert (pool is None) == (batch.observed is None)
+            own = batch.observed or (
+                observer.scores(batch, batch.summary.evaluation_id, restated), observer.metrics(batch.measured(()))
+            )  # fmt: skip
+            scores.merge(own[0])
+            metrics.merge(own[1])
+
+        runner.evaluate(truth, runner.select(truth, Selection(), chosen=runner.chosen), observe)
+    return [scores, metrics]
+
+
+def without_order(observations: Observations) -> tuple[object, ...]:
+    """Return observations without the spans of exemplars, which are those of the first or newest conversation."""
+    counts = {series: count for series, (count, _) in observations.counts.items()}
+    values = {
+        series: (found.counts, round(found.total, 9), found.low, found.high, found.newest.keys())
+        for series, found in observations.values.items()
+    }
+    return counts, values, sorted(observations.events, key=repr)
+
+
+def test_workers_observe_what_one_process_observes(tmp_path: Path, pool: WorkerPool) -> None:
+    alone, over = observed(tmp_path / "alone.duckdb", None), observed(tmp_path / "over.duckdb", pool)
+
+    assert list(map(without_order, alone)) == list(map(without_order, over))
+    assert all(found.counts and found.values and found.events for found in alone)
+    assert [] == pool.problems
+
+
+def test_scores_that_replace_others_are_not_observed_by_workers(engine: Engine, pool: WorkerPool) -> None:
+    runner = PooledEvaluationRunner(engine.store, engine.settings, pool, Observing())
+    batches: list[ScoredBatch] = []
+    for again in (False, True):
+        truth = runner.truth()
+        runner.evaluate(truth, runner.select(truth, Selection(), again=again), lambda batch, _: batches.append(batch))
+
+    assert [False, True] == [batch.observed is None for batch in batches]
+    assert [] == pool.problems
+
+
 def test_workers_get_labels_that_were_added_after_they_had_started(engine: Engine, pool: WorkerPool) -> None:
     runner = PooledEvaluationRunner(engine.store, engine.settings, pool)
 
@@ -280,6 +352,7 @@ def test_a_worker_without_the_annotations_of_a_part_does_not_score_it(engine: En
         evaluation_id="e",
         criteria="",
         now_ns=NOON_NS,
+        observer=None,
     )
     resources = WorkerResources(engine.settings)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.snapshots import raises
 from tests.stores import CopyOf, OpenEngine, PreparedStore, settings_for
 
 if TYPE_CHECKING:
+    from otel_agentic.evaluation.batch import ScoredBatch
     from otel_agentic.judges import Judge, Question
     from otel_agentic.store.table import Measured
 
@@ -488,8 +489,8 @@ def test_a_listener_receives_the_stored_scores_of_metrics(tmp_path: Path) -> Non
     questions: list[Measured] = []
 
     class Listener(EngineListener):
-        def metrics_stored(self, measured: Sequence[Measured]) -> None:
-            questions.extend(measured)
+        def metrics_stored(self, batch: ScoredBatch, restated: Container[tuple[str, str, str]]) -> None:
+            questions.extend(batch.measured(restated))
 
     with Engine(settings_for(tmp_path / "t.duckdb"), create=True, listener=Listener()) as engine:
         tell(engine, "The Ritz.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from tests.evaluators.own import Asker, Plain
 from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from otel_agentic.store.table import Measured
+    from otel_agentic.evaluation.batch import ScoredBatch
 
 LENGTHS = "SELECT count(*) FROM '{folder}/scores/**/*.parquet' WHERE evaluator = 'length' AND NOT superseded"
 
@@ -66,8 +66,8 @@ def test_after_a_kill_only_what_was_not_answered_is_asked(tmp_path: Path) -> Non
     answers = [f"answer {number}" for number in range(6)]
 
     class Dies(EngineListener):
-        def metrics_stored(self, measured: Sequence[Measured]) -> None:
-            del measured
+        def metrics_stored(self, batch: ScoredBatch, restated: Container[tuple[str, str, str]]) -> None:
+            del batch, restated
             raise Killed
 
     with Engine(settings_for(tmp_path / "t.duckdb"), create=True, listener=Dies()) as engine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from tests.judges.parts import Answer, PlainJudge
 from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from otel_agentic.store.table import Measured
+    from otel_agentic.evaluation.batch import ScoredBatch
 
 
 class Relay(EngineListener):
@@ -36,10 +36,10 @@ class Relay(EngineListener):
         if self.reporter is not None:
             self.reporter.report_answer(answer)
 
-    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+    def metrics_stored(self, batch: ScoredBatch, restated: Container[tuple[str, str, str]]) -> None:
         """Pass metric scores."""
         if self.reporter is not None:
-            self.reporter.report_metrics(measured)
+            self.reporter.report_metrics(batch, restated)
 
 
 RELAY = Relay()

@@ -6,7 +6,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.score_ids import core_score_id
 from otel_agentic.telemetry import Evaluator, names, results_of
-from otel_agentic.telemetry.events import MAX_PARAMETERS, ConversationResult
+from otel_agentic.telemetry.events import ConversationResult
+from otel_agentic.telemetry.observer import MAX_PARAMETERS
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
