@@ -96,7 +96,7 @@ class StoreSettings(Section):
         default=1.0,
         description="wait before the second try to open the file again after it failed, seconds; it doubles up to 30",
     )
-    checkpoint_threshold_mb: Count = Field(default=8, description="write-ahead log size that forces a checkpoint, MB")
+    checkpoint_threshold_mb: Count = Field(default=32, description="write-ahead log size that forces a checkpoint, MB")
     memory_limit_mb: Count = Field(
         default=256,
         description="memory that DuckDB may use before it spills to disk next to the file, MB; a query runs on one thread for "

@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 OnScored = Callable[[ScoredBatch, AbstractSet["Key"]], None]
 #: Number of conversations that are loaded, matched and scored again in one batch.
 _PORTION: Final = 500
+#: The time of the last run of an evaluation is stored at most this often by a running collector, ns.
+_SAVED_AGAIN_NS: Final = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class EvaluationRequest:
     Attributes:
         keys: the conversations.
         again: the conversations among them whose existing score waits for the judge.
+        first: the conversations among them that are known to have no score in the default evaluation.
         selection: how they were selected in the store; None if they were not.
         chosen: evaluators to run in addition to scoring.
         lacking: conversations that keep their score, each with the evaluation ids of the evaluators still to be run on
@@ -91,6 +94,7 @@ class EvaluationRequest:
 
     keys: Sequence[Key]
     again: AbstractSet[Key] = frozenset()
+    first: AbstractSet[Key] = frozenset()
     selection: Selection | None = None
     chosen: Chosen = Chosen()  # noqa: RUF009 — frozen
     lacking: Mapping[Key, AbstractSet[str]] = field(default_factory=dict)
@@ -122,7 +126,9 @@ class EvaluationRunner:
         self._truth: Truth | None = None
         #: The number of cases when they were last read; None before.
         self.case_count: int | None = None
+        #: The evaluations that were stored, and when, ns.
         self._saved_ids: frozenset[str] = frozenset()
+        self._saved_ns = 0
 
     @cached_property
     def installed(self) -> tuple[AnyEvaluator, ...]:
@@ -310,16 +316,16 @@ class EvaluationRunner:
             the listener.
         """
         evaluation_id, name = truth.evaluation.evaluation_id, truth.evaluation.name
-        self.store.write(partial(self._save_evaluation, truth, request.selection))
+        evaluation = self.evaluation(truth, request.chosen)
+        self._save_evaluations(truth, request.selection, evaluation.active)
+        first: AbstractSet[Key] = request.first if name == DEFAULT else frozenset()
         with self.store.read() as con:
-            restated = scored_before(con, request.keys, name)
+            restated = scored_before(con, [key for key in request.keys if key not in first], name)
             sample = sample_of(con, self._sampling, evaluation_id, request.keys)
             types = score_types(con)
         included, excluded = sample.parted(request.keys)
         summary = EvaluationSummary(evaluation_id=evaluation_id)
 
-        evaluation = self.evaluation(truth, request.chosen)
-        self._save_evaluators(truth, evaluation.active)
         maker = BatchMaker(
             evaluation=evaluation,
             sample=sample,
@@ -333,7 +339,10 @@ class EvaluationRunner:
             core = batch.rows.core
             before: Container[Key] = restated if core else request.lacking
             known = self._evaluated_before([key for key in batch.rows.keys if key in before], name)
-            self.store.write(partial(self._save, scores=batch.rows, restated=known, evaluation=name))
+            are_first = first >= set(batch.rows.keys)
+            self.store.write(
+                partial(self._save, scores=batch.rows, restated=known, evaluation=name, are_first=are_first)
+            )
             summary.merge(batch.summary)
             if core:
                 summary.restated += sum(key in restated for key in batch.rows.keys)
@@ -377,10 +386,16 @@ class EvaluationRunner:
             return evaluated_before(con, keys, evaluation)
 
     def _save(
-        self, con: Connection, scores: NewScores, restated: AbstractSet[tuple[str, str, str]], evaluation: str
+        self,
+        con: Connection,
+        scores: NewScores,
+        restated: AbstractSet[tuple[str, str, str]],
+        evaluation: str,
+        *,
+        are_first: bool,
     ) -> None:
         """Save scores, and the results by further criteria that follow from them."""
-        scores.save(con, restated)
+        scores.save(con, restated, are_first=are_first)
         if evaluation == DEFAULT:
             save_further_results(con, scores.keys, self.further)
 
@@ -450,11 +465,24 @@ class EvaluationRunner:
         active = self._active(truth, chosen)
         return ConversationEvaluation(judge=self.judge, settings=self._settings, active=active, criteria=self.criteria)
 
-    def _save_evaluators(self, truth: Truth, active: ActiveEvaluators) -> None:
-        ids = frozenset(active.ids.values())
-        if not ids <= self._saved_ids:  # a running collector evaluates many small batches
-            self.store.write(partial(active.save, core=truth.evaluation, now_ns=self.store.clock()))
-            self._saved_ids |= ids
+    def _save_evaluations(self, truth: Truth, selection: Selection | None, active: ActiveEvaluators) -> None:
+        """Store the evaluations, and raise the sampling ratio of existing scores if the setting was raised."""
+        evaluation_id, now_ns = truth.evaluation.evaluation_id, self.store.clock()
+        ids = frozenset((evaluation_id, *active.ids.values()))
+        is_recent = ids <= self._saved_ids and 0 <= now_ns - self._saved_ns < _SAVED_AGAIN_NS
+        if selection is None and is_recent:
+            return  # a running collector evaluates many small batches
+
+        def write(con: Connection) -> None:
+            save_evaluations(con, [truth.evaluation], now_ns)
+            if not ids <= self._saved_ids:
+                active.save(con, core=truth.evaluation, now_ns=now_ns)
+            if selection is not None:
+                raise_ratios(con, evaluation_id, selection, partial(ratio_of, self._sampling))
+
+        self.store.write(write)
+        self._saved_ids |= ids
+        self._saved_ns = now_ns
 
     def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
         return ActiveEvaluators.of(chosen.with_all(truth.deciding), truth.evaluation, self.judge, self._evaluators)
@@ -491,22 +519,19 @@ class EvaluationRunner:
             sample = sample_of(con, self._sampling, truth.evaluation.evaluation_id, list(missing))
         return {key: ids for key, ids in missing.items() if sample.takes(key)}
 
-    def never_scored(self) -> EvaluationRequest:
-        """Return the closed conversations whose newest revision has no score in any evaluation."""
+    def never_scored(self, since_ns: int | None = None) -> EvaluationRequest:
+        """Return the closed conversations whose newest revision has no score; see `store.scores.never_scored`."""
         with self.store.read() as con:
-            return EvaluationRequest(keys=never_scored(con))
+            found = never_scored(con, since_ns)
+        return EvaluationRequest(
+            keys=list(found), first=frozenset(key for key, is_first in found.items() if is_first), chosen=self.chosen
+        )
 
     def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:
         """Return conversations with their cases and labels, by start time."""
         with self.store.read() as con:
             conversations = load_conversations(con, keys)
         return truth.matched(conversations)
-
-    def _save_evaluation(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
-        """Store the evaluation, and raise the sampling ratio of existing scores if the setting was raised."""
-        save_evaluations(con, [truth.evaluation], self.store.clock())
-        if selection is not None:
-            raise_ratios(con, truth.evaluation.evaluation_id, selection, partial(ratio_of, self._sampling))
 
 
 def judge_json(runner: EvaluationRunner, tally: Tally, keys: Sequence[Key]) -> dict[str, Any]:

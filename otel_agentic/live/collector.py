@@ -315,7 +315,7 @@ class LiveCollector(EngineListener):
         """Report a rebuild. Runs on the assembler's thread; scoring runs on another."""
         self._received.add_late(rebuilt.late_spans)
         self._reporter.report_rebuild(rebuilt, self.assembler.open_count)
-        self.scoring_loop.wake()
+        self.scoring_loop.closed(saved.ended_ns for saved in rebuilt.saved if saved.closed_by is not None)
         self._tail.quiet(rebuilt.saved)
         if changed := rebuilt.vanished | {saved.key for saved in rebuilt.saved if saved.revision > 1}:
             self._restate(changed)

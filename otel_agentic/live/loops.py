@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.engine.engine import Engine, stored_estimators
@@ -254,6 +255,9 @@ class RetentionLoop(BackgroundLoop):
 _ROUND: Final = 500
 #: Minimum number of conversations scored in one round under pressure.
 _MIN_ROUND: Final = 100
+#: Interval between searches of all conversations, seconds; others cover only those that closed, and so do not take longer
+#: the more conversations there are.
+_SEARCH_ALL_S: Final = 600.0
 #: Time to wait after a failed round, seconds.
 _RETRY_S: Final = 1.0
 #: Interval between searches for conversations that can be scored without the judge while its breaker is open, seconds.
@@ -289,6 +293,10 @@ class ScoringLoop(BackgroundLoop):
         #: Whether metrics wait for a later round because the judge is unavailable.
         self._postponed = False
         self._unscored = 0
+        self._search_lock = threading.Lock()
+        #: The earliest end of the conversations to search for unscored ones, ns: None for all, infinite for none.
+        self._since_ns: float | None = None
+        self._searched_all_s = time.monotonic()
         #: Scored conversations that lack metrics, with the ids of the missing evaluations; None if not loaded.
         self._lacking_metrics: dict[Key, AbstractSet[str]] | None = None
         unasked = engine.runner.chosen.unasked  # logged at the start, before anything is received
@@ -299,8 +307,18 @@ class ScoringLoop(BackgroundLoop):
 
     def start(self) -> None:
         """Start with the conversations that an earlier process left unscored."""
-        self._wake.set()
+        self.wake()
         super().start()
+
+    def wake(self) -> None:
+        """Search all conversations for unscored ones soon."""
+        self._lower(None)
+        super().wake()
+
+    def closed(self, ended_ns: Iterable[int]) -> None:
+        """Search the conversations from the earliest of some ends on, ns, because these conversations closed."""
+        self._lower(min(ended_ns, default=inf))
+        super().wake()
 
     @property
     def waiting(self) -> int:
@@ -331,7 +349,7 @@ class ScoringLoop(BackgroundLoop):
             except Exception as error:  # noqa: BLE001 — logged and retried: the conversations are in the store
                 self._errors.failed(error)
                 stopping.wait(_RETRY_S)
-                self._wake.set()
+                self.wake()
 
     def _await_work(self) -> None:
         """Wait for closed conversations, or for the time to retry an unavailable judge."""
@@ -350,12 +368,16 @@ class ScoringLoop(BackgroundLoop):
         max_conversations = max(_MIN_ROUND, int(_ROUND * pressure.share))
         began = time.monotonic()
         with self.lock:
-            keys = runner.never_scored().keys
+            since_ns = self._take_since()
+            unscored = self._never_scored(since_ns)
+            keys = unscored.keys
             self._unscored = len(keys)
             if keys:
-                self._evaluate(EvaluationRequest(keys=keys[:max_conversations], chosen=runner.chosen))
+                self._evaluate(replace(unscored, keys=keys[:max_conversations]))
                 if runner.breaker.state.state == "closed":
                     self._unscored = max(0, len(keys) - max_conversations)
+            if self._unscored or self._postponed:
+                self._lower(since_ns)
             self._ask_again()
             if not keys:
                 self._catch_up(max_conversations)
@@ -369,6 +391,28 @@ class ScoringLoop(BackgroundLoop):
             return self._postponed  # the judge recovered in this round: no other event would wake this thread
         pressure.rest(time.monotonic() - began, self._engine.stopping)
         return True
+
+    def _never_scored(self, since_ns: float | None) -> EvaluationRequest:
+        runner = self._engine.runner
+        if since_ns == inf:
+            return EvaluationRequest(keys=(), chosen=runner.chosen)
+        return runner.never_scored(None if since_ns is None else int(since_ns))
+
+    def _take_since(self) -> float | None:
+        """Return the bound of the next search, and set that of the one after it."""
+        now_s = time.monotonic()
+        with self._search_lock:
+            since_ns, self._since_ns = self._since_ns, inf
+        if since_ns is None or now_s - self._searched_all_s > _SEARCH_ALL_S:
+            self._searched_all_s = now_s
+            return None
+        return since_ns
+
+    def _lower(self, since_ns: float | None) -> None:
+        """Include conversations that ended at this time or later in the next search; None: all."""
+        with self._search_lock:
+            bounds = (self._since_ns, since_ns)
+            self._since_ns = None if None in bounds else min(bound for bound in bounds if bound is not None)
 
     def _ask_again(self) -> None:
         """Once the judge answers again, score the conversations on which it failed before the breaker opened."""

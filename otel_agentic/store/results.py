@@ -298,19 +298,22 @@ _NOT_INSERTED: Final = ("agent", "agent_version", "service", "criterion", "crite
 _NAMED: Final = ("environment", *_NOT_INSERTED, "dataset", "case_id")
 
 
-def save_results(con: DuckDBPyConnection, columns: Mapping[str, Column], criteria: str) -> None:
+def save_results(
+    con: DuckDBPyConnection, columns: Mapping[str, Column], criteria: str, *, are_first: bool = False
+) -> None:
     """Replace the results of conversations, by all criteria, by those that were just computed.
 
     Args:
         con: a connection in the transaction that saves the scores.
         columns: see `result_columns`; a revision that was superseded in the meantime gets no result.
         criteria: the deciding criteria, as in `scoring.criteria.fingerprint`.
+        are_first: whether none of the conversations has a result.
     """
     size = len(columns["conversation_id"])
     keys = key_columns(zip(columns["environment"], columns["conversation_id"], strict=True))
     columns = {**columns, "criterion": [CORRECT] * size, "criteria": [criteria] * size}
     named = {name: columns[name] for name in _NAMED}
-    before = rows_with(con, keys, _FORGET)
+    before = [] if are_first else rows_with(con, keys, _FORGET)
     ((subjects, cases),) = rows_with(con, named, _NEW)
     for statement, needed in ((NEW_SUBJECTS, subjects), (_NEW_CASES, cases)):
         if needed:

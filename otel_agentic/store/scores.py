@@ -63,16 +63,17 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL
 ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 _CLOSED: Final = _UNSCORED.replace("WHERE evaluation_id = $id AND NOT superseded", "WHERE $id IS NULL")
-#: Closed conversations whose newest revision has no score of the default evaluation.
-_NEVER_SCORED: Final = f"""
-SELECT environment, conversation_id
-FROM conversations
+#: Closed conversations whose newest revision has no result, and whether it is their first one. The bound of both tables
+#: saves reading most of their rows, which are stored nearly in this order.
+_NEVER_SCORED: Final = """
+SELECT environment, conversation_id, revision = 1
+FROM (SELECT * FROM conversations WHERE $since IS NULL OR ended_at >= make_timestamp_ns($since))
 ANTI JOIN (
-    SELECT * FROM conversation_scores WHERE evaluation = '{DEFAULT}' AND NOT superseded
+    SELECT * FROM results WHERE $since IS NULL OR ended_at >= make_timestamp_ns($since)
 ) USING (environment, conversation_id, revision)
 WHERE NOT superseded AND closed_by <> 'end_of_input'
 ORDER BY window_time, environment, conversation_id
-"""  # noqa: S608 — a constant of our own
+"""
 _SCORED_BEFORE: Final = """
 SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN requested USING (environment, conversation_id)
 WHERE evaluation = $evaluation
@@ -153,13 +154,21 @@ def conversations_to_score(
     return [(environment, conversation_id) for environment, conversation_id in rows]
 
 
-def never_scored(con: DuckDBPyConnection) -> list[Key]:
+def never_scored(con: DuckDBPyConnection, since_ns: int | None = None) -> dict[Key, bool]:
     """Return the conversations closed live whose newest revision has no score of the default evaluation, oldest first.
 
     Conversations ingested from files are omitted; only `evaluate` scores them, so that old results enter no live
     series.
+
+    Args:
+        con: a connection.
+        since_ns: only conversations that ended at this time or later, ns.
+
+    Returns:
+        The conversations, and whether the revision is their first, so that there is no earlier score.
     """
-    return [(environment, conversation_id) for environment, conversation_id in con.execute(_NEVER_SCORED).fetchall()]
+    rows = con.execute(_NEVER_SCORED, {"since": since_ns}).fetchall()
+    return {(environment, conversation_id): is_first for environment, conversation_id, is_first in rows}
 
 
 def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str = DEFAULT) -> set[Key]:
@@ -267,13 +276,16 @@ class NewScores:
         """The conversations."""
         return list(zip(self.identity["environment"], self.identity["conversation_id"], strict=True))
 
-    def save(self, con: DuckDBPyConnection, restated: Container[tuple[str, str, str]] = ()) -> None:
+    def save(
+        self, con: DuckDBPyConnection, restated: Container[tuple[str, str, str]] = (), *, are_first: bool = False
+    ) -> None:
         """Write the scores, superseding older ones of the conversations under the same evaluation name.
 
         Args:
             con: a connection in a transaction.
             restated: (environment, conversation id, evaluator) of evaluators that have scored a conversation before;
                 see `evaluated_before`.
+            are_first: whether none of the conversations has a score, so that none is superseded.
         """
         if not self.keys:
             return
@@ -284,14 +296,14 @@ class NewScores:
             _replace(
                 con, {name: [column[index] for index in indices] for name, column in self.measured.items()}, ["scores"]
             )
-        if self.core:
+        if self.core and not are_first:
             self._replace_core(con)
         for rows in (*self.tables, self.metrics):
             rows.insert(con)
         if not self.core:
             rows_with(con, self.measured, _NOTE, {"now": self.now_ns}, fetch=False)
         elif self.results:
-            save_results(con, self.results, self.criteria)
+            save_results(con, self.results, self.criteria, are_first=are_first)
 
     def _replace_core(self, con: DuckDBPyConnection) -> None:
         size = len(self.keys)
