@@ -32,7 +32,7 @@ class ScoreObserver:
     """Collects observations of scores.
 
     Attributes:
-        observer: what is collected.
+        observer: its options decide which observations are collected.
         rules: decide which scores of evaluators are failures.
         judge: the judge of the answers.
         settings: the thresholds of cases that set none.

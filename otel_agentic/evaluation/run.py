@@ -522,9 +522,11 @@ class EvaluationRunner:
     def never_scored(self, since_ns: int | None = None) -> EvaluationRequest:
         """Return the closed conversations whose newest revision has no score; see `store.scores.never_scored`."""
         with self.store.read() as con:
-            found = never_scored(con, since_ns)
+            unscored = never_scored(con, since_ns)
         return EvaluationRequest(
-            keys=list(found), first=frozenset(key for key, is_first in found.items() if is_first), chosen=self.chosen
+            keys=list(unscored),
+            first=frozenset(key for key, is_first in unscored.items() if is_first),
+            chosen=self.chosen,
         )
 
     def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:

@@ -80,50 +80,52 @@ class Observer:
 
         The series of turns, calls and scores have no revision attribute, so a restatement would be counted twice.
         """
-        found = Observations()
+        observations = Observations()
         for conversation, score, restated, evaluator in scored:
             if self.counts:
-                _count_scores(found, conversation, score, restated=restated)
+                _count_scores(observations, conversation, score, restated=restated)
             if self.events:
-                found.events += score_events(conversation, score, self.options, evaluator)
-        return found
+                observations.events += score_events(conversation, score, self.options, evaluator)
+        return observations
 
     def metrics(self, results: Sequence[ConversationResults]) -> Observations:
         """Count the scores and abstentions of evaluators, record values of first results only, and create the events."""
-        found = Observations()
+        observations = Observations()
         if self.counts:
-            _count_metrics(found, results)
+            _count_metrics(observations, results)
         if self.events:
             for conversation, own, _ in results:
                 selected = own if self.every_metric else [result for result in own if result.by_judge]
-                found.events += metric_events(conversation, selected, self.options)
-        return found
+                observations.events += metric_events(conversation, selected, self.options)
+        return observations
 
 
-def _count_scores(found: Observations, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
+def _count_scores(
+    observations: Observations, conversation: Conversation, score: ConversationScore, *, restated: bool
+) -> None:
     group = group_attributes(group_of(conversation))
     reason = {names.REASON: score.reason} if score.reason else {}
     revision = "restated" if restated else "first"
     attributes = {**group, names.OUTCOME: score.outcome, names.REVISION: revision, **reason}
     root = root_of(conversation)
-    found.count(names.EVALUATED_CONVERSATIONS, attributes_of(attributes), root)
+    observations.count(names.EVALUATED_CONVERSATIONS, attributes_of(attributes), root)
     if restated:
         return
     spans = {turn.index: SpanIds(turn.trace_id, turn.span_id) for turn in conversation.turns}
     for turn in score.turns:
         of_turn = attributes_of({**group, names.OUTCOME: turn.outcome})
-        found.count(names.EVALUATED_TURNS, of_turn, spans.get(turn.turn_index, root))
+        observations.count(names.EVALUATED_TURNS, of_turn, spans.get(turn.turn_index, root))
     for call in judged_calls(conversation, score):
         fault = call.fault.kind if call.fault else names.NO_FAULT
         of_call = attributes_of({**group, names.GEN_AI_TOOL_NAME: label(call.tool_name), names.TOOL_FAULT: fault})
-        found.count(names.EVALUATED_TOOL_CALLS, of_call, SpanIds(call.trace_id, call.span_id))
+        observations.count(names.EVALUATED_TOOL_CALLS, of_call, SpanIds(call.trace_id, call.span_id))
     for result in results_of(conversation, score, Evaluator()):
         if result.score is not None and result.label != "not_evaluated" and result.target != "tool_call":
             of_score = attributes_of({**group, names.GEN_AI_EVALUATION_NAME: result.name})
-            found.measure(names.SCORE, of_score, result.score, SpanIds(result.trace_id, result.span_id))
+            observations.measure(names.SCORE, of_score, result.score, SpanIds(result.trace_id, result.span_id))
 
 
-def _count_metrics(found: Observations, results: Sequence[ConversationResults]) -> None:
+def _count_metrics(observations: Observations, results: Sequence[ConversationResults]) -> None:
     """Count results; their number of series is bounded by the installed metrics and the labels that each declares."""
     groups: dict[GroupKey, _ResultAttributes] = {}
     subjects: dict[int, tuple[_ResultAttributes, Callable[[MetricScore], Spot]]] = {}
@@ -135,11 +137,13 @@ def _count_metrics(found: Observations, results: Sequence[ConversationResults]) 
         attributes, spot_of = subjects[id(conversation)]
         for result in metric_results:
             span = spot_of(result.score).span
-            found.count(names.METRIC_RESULTS, attributes.of_count(result, restated=restated), span)
+            observations.count(names.METRIC_RESULTS, attributes.of_count(result, restated=restated), span)
             value = result.score.value
             reading = None if value is None or restated else reading_of(result.metric, value)
             if reading is not None:
-                found.measure(reading.instrument, attributes.of_value(result.metric, reading), reading.value, span)
+                observations.measure(
+                    reading.instrument, attributes.of_value(result.metric, reading), reading.value, span
+                )
 
 
 class _ResultAttributes:

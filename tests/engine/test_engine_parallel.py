@@ -250,7 +250,7 @@ def test_those_who_read_scores_of_workers_get_those_of_one_process(tmp_path: Pat
 
 
 class Observing(EngineListener):
-    """Makes workers collect everything."""
+    """Makes workers collect all observations."""
 
     observer = Observer(
         options=EventOptions(run_id="r", trigger="online", explanations=True), events=True, every_metric=True
@@ -258,7 +258,7 @@ class Observing(EngineListener):
 
 
 def observed(db: Path, pool: WorkerPool | None) -> list[Observations]:
-    """Return what a telemetry would record of the scores, and of the scores of evaluators, in a new file."""
+    """Return the observations that a telemetry would record of the scores, and of the scores of evaluators, in a new file."""
     scores, metrics = Observations(), Observations()
     with Engine(settings_for(db), create=True, clock=lambda: NOON_NS) as engine:
         _twelve_spoken(engine)
@@ -289,8 +289,8 @@ def without_order(observations: Observations) -> tuple[object, ...]:
     """Return observations without the spans of exemplars, which are those of the first or newest conversation."""
     counts = {series: count for series, (count, _) in observations.counts.items()}
     values = {
-        series: (found.counts, round(found.total, 9), found.low, found.high, found.newest.keys())
-        for series, found in observations.values.items()
+        series: (part.counts, round(part.total, 9), part.low, part.high, part.newest.keys())
+        for series, part in observations.values.items()
     }
     return counts, values, sorted(observations.events, key=repr)
 
@@ -299,7 +299,7 @@ def test_workers_observe_what_one_process_observes(tmp_path: Path, pool: WorkerP
     alone, over = observed(tmp_path / "alone.duckdb", None), observed(tmp_path / "over.duckdb", pool)
 
     assert list(map(without_order, alone)) == list(map(without_order, over))
-    assert all(found.counts and found.values and found.events for found in alone)
+    assert all(part.counts and part.values and part.events for part in alone)
     assert [] == pool.problems
 
 

@@ -30,7 +30,7 @@ class Stage:
         self.loop = ScoringLoop(engine, self._handle)
 
     def close(self, name: str, start_ns: int = NOON_NS) -> int:
-        """Store a closed conversation without telling the loop; return its end, ns."""
+        """Store a closed conversation, of which the loop is not notified; return its end, ns."""
         self._engine.store.accept(speak_genai(ask_hotel(name), start_ns=start_ns))
         rebuilder = self._engine.rebuilder
         result = rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: "idle")
