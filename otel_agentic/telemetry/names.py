@@ -8,7 +8,10 @@ in the same name.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # --- Standard names: OpenTelemetry semantic conventions -------------------------------------------------------------
 
@@ -90,9 +93,12 @@ NO_FAULT: Final = "none"
 InstrumentKind = Literal["counter", "histogram", "observable_counter", "observable_gauge", "observable_up_down_counter"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instrument:
-    """One metric: name, kind, UCUM unit, description, and bucket bounds for a histogram."""
+    """One metric: name, kind, UCUM unit, description, and bucket bounds for a histogram.
+
+    There is one object for each name, also after it was sent to another process, so that its hash is fast to compute.
+    """
 
     name: str
     kind: InstrumentKind
@@ -100,9 +106,18 @@ class Instrument:
     description: str
     bounds: tuple[float, ...] | None = None
 
-    def __hash__(self) -> int:
-        """Return the hash of the name, which is faster than that of all fields."""
-        return hash(self.name)
+    def __reduce__(self) -> tuple[Callable[[str], Instrument], tuple[str]]:
+        """Pickle the name."""
+        return instrument_named, (self.name,)
+
+
+def instrument_named(name: str) -> Instrument:
+    """Return a declared instrument.
+
+    Raises:
+        KeyError: there is none of this name.
+    """
+    return _BY_NAME[name]
 
 
 def _gauge(name: str, description: str, unit: str = "1") -> Instrument:
@@ -264,6 +279,7 @@ JUDGE_CACHE_REQUESTS: Final = _counter("agentic.judge.cache.requests", "{request
 JUDGE_AGREEMENT: Final = _gauge("agentic.judge.agreement", "Agreement of a judge with given labels", "{kappa}")
 
 INSTRUMENTS: Final = _declared()
+_BY_NAME: Final = {instrument.name: instrument for instrument in INSTRUMENTS}
 
 
 #: The suffix that Prometheus appends to a name for its unit; units in braces have none, and ratios have it in their name.
