@@ -18,7 +18,7 @@ from otel_agentic.cli.options import Target, evaluation_option, output_option, t
 from otel_agentic.errors import UsageError
 from otel_agentic.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
 from otel_agentic.render.text import plural, safe
-from otel_agentic.results.store import QueryResult
+from otel_agentic.results.query import QueryResult
 
 if TYPE_CHECKING:
     from rich.console import Console
