@@ -53,7 +53,7 @@ DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
 _PREFIX: Final = "OTEL_AGENTIC_"
 #: Separates the names in a variable.
 _SEPARATOR: Final = "__"
-#: The name of the folder of a settings file, in the user's folder of settings and in /etc.
+#: The name of our folders: in the user's folders of settings and caches, and in /etc.
 _FOLDER: Final = "otel-agentic"
 #: The width of comments in a written file.
 _WIDTH: Final = 100
@@ -248,6 +248,15 @@ def describe_settings(settings: Settings, config_file: Path | None = None) -> li
                 )
             )
     return rows
+
+
+def cache_folder() -> Path:
+    """Return the user's folder of files that can be created again.
+
+    Raises:
+        RuntimeError: the user has no home folder.
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / _FOLDER
 
 
 def settings_file(config_file: Path | None = None) -> Path | None:
