@@ -85,7 +85,7 @@ def say_open(out: Console, result: OpenConversations) -> None:
 
 
 def _say_when(out: Console, result: OpenConversations) -> None:
-    for line in _open_lines(result, hint=""):
+    for line in [*_open_lines(result, hint="")] or ["no open conversations in this selection"]:
         say(out, line)
 
 

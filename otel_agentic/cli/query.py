@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, evaluation_option, output_option, target_options
 from otel_agentic.errors import UsageError
-from otel_agentic.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
+from otel_agentic.render.terminal import Column, console, fits, print_csv, print_json, print_records, print_table, say
 from otel_agentic.render.text import plural, safe
 from otel_agentic.results.query import QueryResult
 
@@ -119,21 +116,9 @@ def _print(out: Console, answer: QueryResult) -> None:
     if len(columns) == 1 or fits(columns, rows, out.width):
         print_table(out, columns, rows)
     else:
-        _print_records(out, answer.columns, rows)
+        print_records(out, answer.columns, rows)
     more = f"; the first {_MOST_ROWS:,} are shown, --format json and csv print all" if total > _MOST_ROWS else ""
     say(out, f"({plural(total, 'row')}{more})", style="dim")
-
-
-def _print_records(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print each row as a list of names and values."""
-    for number, row in enumerate(rows, 1):
-        say(out, f"row {number:,}", style="bold")
-        record = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        record.add_column(style="cyan")
-        record.add_column(overflow="fold")
-        for name, value in zip(names, row, strict=True):
-            record.add_row(Text(safe(name)), Text(value))
-        show(out, record)
 
 
 def _display(value: Any, kind: str) -> str:
