@@ -468,7 +468,9 @@ def evaluate(
         is_empty = not (done.scored or done.unchanged or done.stopped)
         open_conversations = open_conversations_of(client, selection, is_empty=True) if is_empty else None
     prints_metrics = details or bool(names) or bool(evaluators)
-    print_result(done, output, partial(_print_result, details=prints_metrics), quiet=quiet)
+    has_closed = open_conversations is None or open_conversations.others > 0
+    show = partial(_print_result, details=prints_metrics, has_closed=has_closed)
+    print_result(done, output, show, quiet=quiet)
     if output == "json" or quiet:
         return INTERRUPTED if done.stopped else 0
     if open_conversations is not None and (open_conversations.open or not open_conversations.others):
@@ -491,14 +493,15 @@ def _own_judge(settings: Settings, server: str | None) -> str:
     return settings.scoring.judge
 
 
-def _print_result(done: EvaluationRun, *, details: bool) -> None:
+def _print_result(done: EvaluationRun, *, details: bool, has_closed: bool) -> None:
     out = console()
     _print_evaluation(out, done)
     print_skipped(out, done.evaluators.left_out)
     if done.scored:
         _print_outcomes(out, done)
     elif not done.unchanged and not done.stopped:
-        say(out, "nothing to score: no closed conversation of this selection lacks a score (--force scores them again)")
+        unscored = "no closed conversation of this selection lacks a score (--force scores them again)"
+        say(out, f"nothing to score: {unscored if has_closed else 'no closed conversations in this selection'}")
         if not done.evaluators.conversations:
             return
     if done.unchanged:

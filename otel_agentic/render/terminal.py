@@ -169,16 +169,16 @@ def print_table(
     indices = _fitting_columns(columns, cells, out.width)
     if title is not None:
         say(out, title, style="bold")
-    shown = [columns[index] for index in indices]
-    shown_cells = [[row[index] for index in indices] for row in cells]
-    widths = _widths(shown, shown_cells, out.width)
+    visible = [columns[index] for index in indices]
+    visible_cells = [[row[index] for index in indices] for row in cells]
+    widths = _widths(visible, visible_cells, out.width)
     if widths is None:
-        shown = [replace(column, unfolded=False) for column in shown]
-        widths = _widths(shown, shown_cells, out.width)
+        visible = [replace(column, unfolded=False) for column in visible]
+        widths = _widths(visible, visible_cells, out.width)
     if widths is None:
         print_records(out, [column.name for column in columns], cells)
         return
-    show(out, _table(shown, shown_cells, widths))
+    show(out, _table(visible, visible_cells, widths))
     left_out = [column.name for index, column in enumerate(columns) if index not in indices]
     if left_out:
         say(out, f"({', '.join(left_out)}: not shown, the terminal is too narrow; --format json has all)", style="dim")
@@ -294,9 +294,9 @@ def _least_of(column: Column, texts: Sequence[str], longest_word: int) -> int:
     natural = _natural(column, texts)
     if column.right or column.unfolded:
         return natural
-    words = [word for text in (column.name, *texts) for word in text.split()]
-    longest = max(map(cell_len, words), default=0)
-    longest_part = max((cell_len(part) for word in words for part in _ENDS.split(word)), default=0)
+    terms = [term for text in (column.name, *texts) for term in text.split()]
+    longest = max(map(cell_len, terms), default=0)
+    longest_part = max((cell_len(part) for term in terms for part in _ENDS.split(term)), default=0)
     return min(
         natural, max(min(column.least, longest_word), min(longest, longest_word), min(longest_part, _LONGEST_WORD))
     )

@@ -117,7 +117,7 @@ def test_words_are_never_cut_where_a_line_can_hold_them(names: tuple[list[str], 
     with redirect_stdout(StringIO()) as output:
         print_table(Console(file=StringIO(), width=80), columns, [cells])
 
-    printed = {part for word in output.getvalue().split() for part in re.split(r"[-_./]", word)}
+    printed = {part for term in output.getvalue().split() for part in re.split(r"[-_./]", term)}
     assert {part for parts in names for part in parts} <= printed
 
 
@@ -143,10 +143,10 @@ def test_errors_are_wrapped_between_words_on_a_terminal(monkeypatch: pytest.Monk
     monkeypatch.setenv("TERM", "xterm")
 
     wrapped = run("report", "--metrics", "nope", "--server", "http://127.0.0.1:9", err=Terminal()).lines
-    whole = run("report", "--metrics", "nope", "--server", "http://127.0.0.1:9").lines
+    unwrapped = run("report", "--metrics", "nope", "--server", "http://127.0.0.1:9").lines
 
-    assert (1, " ".join(line.strip() for line in wrapped)) == (len(whole), whole[0])
-    assert max(map(len, wrapped)) <= 80 < len(whole[0])
+    assert (1, " ".join(line.strip() for line in wrapped)) == (len(unwrapped), unwrapped[0])
+    assert max(map(len, wrapped)) <= 80 < len(unwrapped[0])
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -30,7 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "otel-agentic"
 
 
-def place(file: Path) -> bool:
+def placed_at(file: Path) -> bool:
     return place_empty_store(file, StoreSettings(db=file))
 
 
@@ -45,7 +45,7 @@ def test_a_copy_has_the_schema_and_the_comments_of_a_store_without_cache(
 ) -> None:
     Engine(settings_for(tmp_path / "copy.duckdb"), create=True).close()
     monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
-    assert not place(tmp_path / "not.duckdb")
+    assert not placed_at(tmp_path / "not.duckdb")
     Engine(settings_for(tmp_path / "own.duckdb"), create=True).close()
 
     assert catalog(tmp_path / "own.duckdb") == catalog(tmp_path / "copy.duckdb")
@@ -54,32 +54,32 @@ def test_a_copy_has_the_schema_and_the_comments_of_a_store_without_cache(
 def test_processes_that_race_leave_one_file_and_never_replace_a_store(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.duckdb"
     with ThreadPoolExecutor(4) as pool:
-        placed = [*pool.map(place, [file] * 4)]
+        placed = [*pool.map(placed_at, [file] * 4)]
 
     assert (1, 1) == (placed.count(True), len([*cache.iterdir()]))
     assert {"a.duckdb", "cache"} == {path.name for path in tmp_path.iterdir()}
     before = file.stat()
-    assert not place(file)
+    assert not placed_at(file)
     assert before == file.stat()
 
 
 @pytest.mark.parametrize("damage", [b"", b"no gzip", None])
 def test_a_damaged_file_in_the_cache_is_replaced(cache: Path, tmp_path: Path, damage: bytes | None) -> None:
-    place(tmp_path / "a.duckdb")
+    placed_at(tmp_path / "a.duckdb")
     (cached,) = cache.iterdir()
     content = cached.read_bytes()
     cached.write_bytes(content[: len(content) // 2] if damage is None else damage)
 
-    assert place(tmp_path / "b.duckdb")
+    assert placed_at(tmp_path / "b.duckdb")
 
     assert catalog(tmp_path / "a.duckdb") == catalog(tmp_path / "b.duckdb")
-    assert place(tmp_path / "c.duckdb")
+    assert placed_at(tmp_path / "c.duckdb")
     assert (tmp_path / "b.duckdb").read_bytes() == (tmp_path / "c.duckdb").read_bytes()
 
 
 def test_each_schema_has_a_file_of_its_own(cache: Path, tmp_path: Path) -> None:
     (base, *_) = all_migrations()
-    place(tmp_path / "a.duckdb")
+    placed_at(tmp_path / "a.duckdb")
     other = type(base)(
         name=base.name, sql=f"{base.sql}\n-- One row is a thing.\nCREATE TABLE things (\n    a INTEGER\n);\n"
     )
@@ -91,7 +91,7 @@ def test_each_schema_has_a_file_of_its_own(cache: Path, tmp_path: Path) -> None:
 
 
 def test_a_new_store_has_the_permissions_that_the_mask_leaves(cache: Path, tmp_path: Path) -> None:
-    place(tmp_path / "a.duckdb")
+    placed_at(tmp_path / "a.duckdb")
     duckdb.connect(str(tmp_path / "b.duckdb")).close()
 
     assert (tmp_path / "b.duckdb").stat().st_mode == (tmp_path / "a.duckdb").stat().st_mode
