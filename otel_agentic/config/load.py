@@ -239,15 +239,25 @@ def describe_settings(settings: Settings, config_file: Path | None = None) -> li
     for section_name in Settings.model_fields:
         section = getattr(settings, section_name)
         for name, info in type(section).model_fields.items():
+            value = getattr(section, name)
             rows.append(
                 SettingDescription(
                     name=f"{section_name}.{name}",
-                    value=str(masked(getattr(section, name)) if name == "model_options" else getattr(section, name)),
+                    value=_display_active(masked(value) if name == "model_options" else value),
                     source=_source(section_name, name, environment, file_values),
                     description=info.description or "",
                 )
             )
     return rows
+
+
+def _display_active(value: Any) -> str:
+    """Return a value for a table: lists and tables as in a settings file.
+
+    >>> _display_active((Path("cases.jsonl"),)), _display_active({}), _display_active(None)
+    ('["cases.jsonl"]', '{}', 'None')
+    """
+    return _toml(value) if isinstance(value, BaseModel | dict | list | tuple | set | frozenset) else str(value)
 
 
 def cache_folder() -> Path:
@@ -282,7 +292,8 @@ def _toml(value: Any) -> str:
         return '""'
     if isinstance(value, BaseModel | dict):
         plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-        return f"{{ {', '.join(f'{json.dumps(str(key))} = {_toml(item)}' for key, item in plain.items())} }}"
+        items = ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in plain.items())
+        return f"{{ {items} }}" if items else "{}"
     if isinstance(value, list | tuple | set | frozenset):
         return f"[{', '.join(_toml(item) for item in value)}]"
     return json.dumps(value if isinstance(value, bool | int | float) else str(value), ensure_ascii=False)
