@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, evaluation_option, output_option, target_options
 from otel_agentic.errors import UsageError
@@ -19,8 +16,6 @@ from otel_agentic.results.query import QueryResult
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from otel_agentic.commands import Client
 
 #: The largest number of characters of a value, and of rows, in a table.
 _LONGEST_VALUE: Final = 400
@@ -74,7 +69,7 @@ def query(
     if output == "parquet" and sys.stdout.isatty():
         raise UsageError("--format parquet is binary; redirect it to a file: … --format parquet > answer.parquet")
     with target.open() as client:
-        answer = _run_query(client, sql, fresh=fresh or None, evaluation=evaluation)
+        answer = client.get(QueryResult, "query", sql=sql, fresh=fresh or None, evaluation=evaluation)
         is_live = client.is_remote
     if output == "parquet":
         from otel_agentic.store.queries.parquet import parquet_of  # noqa: PLC0415 — only this format needs DuckDB here
@@ -92,18 +87,6 @@ def query(
         click.echo(f"evaluation {evaluation} (not the default evaluation)", err=True)
     if is_live:
         click.echo(f"as of {answer.as_of}", err=True)
-
-
-def _run_query(client: Client, sql: str, **options: Any) -> QueryResult:
-    """Return the result of a query. Ctrl-C ends the process at once, which is safe because a query writes nothing.
-
-    DuckDB checks for signals so rarely that the main thread would wait for the end of the query instead.
-    """
-    with ThreadPoolExecutor(1, thread_name_prefix="otel-agentic-query") as pool:
-        try:
-            return pool.submit(lambda: client.get(QueryResult, "query", sql=sql, **options)).result()
-        except KeyboardInterrupt:
-            os._exit(INTERRUPTED)
 
 
 def _print(out: Console, answer: QueryResult) -> None:
