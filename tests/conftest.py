@@ -15,11 +15,10 @@ import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
-from otel_agentic.store import store
-from otel_agentic.store.connection import open_database
+from otel_agentic.config import StoreSettings
+from otel_agentic.store.maintenance.empty_store import place_empty_store
 from tests.shared import SHARED, why_absent
 from tests.snapshots import Text
-from tests.template import copying, create_template
 
 if TYPE_CHECKING:
     from tests.once_per_run import OncePerRun
@@ -54,14 +53,16 @@ def shared_dir() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _new_stores_are_copies(once_per_run: OncePerRun) -> Iterator[None]:
-    """Create new stores of this process as copies. Processes that tests start run the migrations, as in production."""
+def _one_cache(once_per_run: OncePerRun) -> Iterator[None]:
+    """Keep the empty store of which new stores are copies in a cache of this run, also for processes that tests start."""
 
-    def template() -> Path:
-        return once_per_run("template", lambda folder: create_template(folder / "t.duckdb")) / "t.duckdb"
+    def fill(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CACHE_HOME", str(folder))
+            assert place_empty_store(folder / "t.duckdb", StoreSettings())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "open_database", copying(template))
+        patch.setenv("XDG_CACHE_HOME", str(once_per_run("cache", fill)))
         yield
 
 
@@ -77,9 +78,9 @@ def _single_root_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def migrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the migrations in each new store of a test."""
-    monkeypatch.setattr(store, "open_database", open_database)
+def without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Create the schema in each new store of a test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
 
 
 def pytest_collection_finish() -> None:

@@ -34,7 +34,7 @@ def settings_for(db: Path, **sections: dict[str, Any]) -> Settings:
 
 @pytest.fixture(scope="session")
 def empty_file(once_per_run: OncePerRun) -> Path:
-    """A store with nothing in it: a copy is there sooner than a new one. Leave it as it is."""
+    """A store with nothing in it. Only read it, or a copy."""
 
     def fill(folder: Path) -> None:
         Engine(settings_for(folder / "empty.duckdb"), create=True).close()
@@ -43,15 +43,13 @@ def empty_file(once_per_run: OncePerRun) -> Path:
 
 
 @pytest.fixture
-def open_engine(tmp_path: Path, empty_file: Path) -> Iterator[OpenEngine]:
+def open_engine(tmp_path: Path) -> Iterator[OpenEngine]:
     """Open engines that are closed after the test."""
     with ExitStack() as stack:
 
         def opened(db: Path | None = None, **sections: dict[str, Any]) -> Engine:
             file = db or tmp_path / "t.duckdb"
-            if not file.exists():
-                shutil.copy(empty_file, file)
-            return stack.enter_context(Engine(settings_for(file, **sections)))
+            return stack.enter_context(Engine(settings_for(file, **sections), create=True))
 
         yield opened
 
@@ -126,7 +124,7 @@ class PreparedStore(Protocol):
 
 
 @pytest.fixture(scope="session")
-def prepared_store(empty_file: Path, once_per_run: OncePerRun) -> PreparedStore:
+def prepared_store(once_per_run: OncePerRun) -> PreparedStore:
     """Return the file that a function filled, which is called once; open copies of it, or only read it.
 
     The function is one of a module, or a `partial` of it with keyword arguments.
@@ -137,8 +135,7 @@ def prepared_store(empty_file: Path, once_per_run: OncePerRun) -> PreparedStore:
         key = f"{function.__module__}.{function.__qualname__} {arguments} {sections}"
 
         def fill_folder(folder: Path) -> None:
-            file = Path(shutil.copy(empty_file, folder / "prepared.duckdb"))
-            with Engine(settings_for(file, **sections)) as engine:
+            with Engine(settings_for(folder / "prepared.duckdb", **sections), create=True) as engine:
                 fill(engine)
 
         return once_per_run(f"prepared-{sha256(key.encode()).hexdigest()}", fill_folder) / "prepared.duckdb"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.config import CONFIG_FILE_VARIABLE, DEFAULT_CONFIG_FILE, Settings, load_settings
+from otel_agentic.config import CONFIG_FILE_VARIABLE, DEFAULT_CONFIG_FILE, Settings, environment_settings, load_settings
 from otel_agentic.errors import ConfigError
 from tests.snapshots import raises
 
@@ -91,6 +91,45 @@ def test_lists_and_tables_come_from_the_environment_as_json(monkeypatch: pytest.
     assert {"book_*": "write"} == settings.scoring.effects
 
 
+def test_a_variable_may_name_a_section_a_setting_or_an_entry_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(Path("a.toml"), "[judge]\ntries = 2\nmodel_options = {seed = 1}\n")
+    monkeypatch.setenv("OTEL_AGENTIC_JUDGE", '{"votes": 3, "model_options": {"temperature": 1}}')
+    monkeypatch.setenv("otel_agentic_judge__model_options__TEMPERATURE", "0.5")
+    monkeypatch.setenv("OTEL_AGENTIC_JUDGE__MODEL_OPTIONS__EFFORT", "low")
+
+    judge = load_settings(file).judge
+
+    assert (2, 3) == (judge.tries, judge.votes)
+    assert {"seed": 1, "temperature": 0.5, "effort": "low"} == judge.model_options
+
+
+def test_other_variables_with_the_prefix_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_CASE", '{"id": "a"}')
+
+    assert Settings() == load_settings() == environment_settings()
+
+
+def test_an_unknown_setting_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_STATS__LEVLE", "0.9")
+
+    with raises(
+        ConfigError,
+        snapshot(
+            "unknown setting stats.levle (from flags or OTEL_AGENTIC_*); did you mean level? allowed: k, mode, estimator, level, prior, tier_rule"
+        ),
+    ):
+        load_settings()
+
+
+def test_the_environment_alone_leaves_out_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(Path(DEFAULT_CONFIG_FILE), "[stats]\nlevel = 0.9\n")
+    monkeypatch.setenv("OTEL_AGENTIC_STATS__K", "[4]")
+
+    stats = environment_settings().stats
+
+    assert ((4,), Settings().stats.level) == (stats.k, stats.level)
+
+
 @pytest.mark.parametrize(
     ("section", "name", "value"),
     [
@@ -135,7 +174,12 @@ def test_a_bad_value_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch
 def test_a_value_that_is_not_json_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_AGENTIC_STATS__K", "1,3,5")
 
-    with pytest.raises(ConfigError, match=r"stats"):
+    with raises(
+        ConfigError,
+        snapshot(
+            "environment OTEL_AGENTIC_STATS__K: not JSON (Extra data: line 1 column 2 (char 1)); write lists and tables as JSON, such as [1,3,5]"
+        ),
+    ):
         load_settings()
 
 

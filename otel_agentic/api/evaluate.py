@@ -15,7 +15,7 @@ from otel_agentic import plugins
 from otel_agentic.api.evaluation import Evaluation, chosen_k
 from otel_agentic.api.frames import ScoredAttempt
 from otel_agentic.api.inputs import read_cases, read_conversations, read_labels
-from otel_agentic.config import EvaluatorSettings, Settings
+from otel_agentic.config import EvaluatorSettings, Settings, environment_settings
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.batch import Tally
 from otel_agentic.evaluation.conversation import ActiveEvaluators, ConversationEvaluation, deciding_evaluators
@@ -130,7 +130,7 @@ def evaluate(
         PluginError: the judge or estimator is unknown, or an evaluator does not load or violates its contract.
     """
     effective = settings_with(
-        settings or Settings(),
+        settings or environment_settings(),
         scoring={
             "judge": judge if isinstance(judge, str) else None,
             "criteria": None if criteria is None else tuple(criteria),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.api.evaluate import evaluate, settings_with
 from otel_agentic.api.evaluation import chosen_k
 from otel_agentic.compat.fair_forge import load_datasets, show_log
-from otel_agentic.config import Settings
+from otel_agentic.config import Settings, environment_settings
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Agentic:
         self._datasets = [dataset.model_dump() for dataset in load_datasets(retriever, retriever_options)]
         self._model, self._verbose = model, verbose
         self._settings = settings_with(
-            settings or Settings(),
+            settings or environment_settings(),
             scoring={
                 "answer_threshold": threshold,
                 "tool_threshold": tool_threshold,

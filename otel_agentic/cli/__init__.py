@@ -135,6 +135,8 @@ def _failed(error: Exception, *, debug: bool) -> int:
     if debug:
         click.echo(printable("".join(traceback.format_exception(error))), nl=False, err=True)
     else:
+        from otel_agentic.render.terminal import console, say  # noqa: PLC0415 — not needed without an error
+
         for line in error_lines(error):
-            click.echo(f"otel-agentic: {line}", err=True)
+            say(console(stderr=True), f"otel-agentic: {line}")
     return error.exit_code if isinstance(error, click.ClickException) else codes_of(error).exit

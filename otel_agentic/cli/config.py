@@ -46,7 +46,10 @@ def show(config_file: Path | None, output: str, *, changed: bool) -> None:
     described = [
         setting for setting in describe_settings(settings, config_file) if not changed or setting.source in _ORIGINS
     ]
-    print_table(console(), columns, list(_rows(described)))
+    if described:
+        print_table(console(), columns, list(_rows(described)))
+    else:
+        say(console(), "every setting has its default")
     file = settings_file(config_file)
     say(
         console(),

@@ -30,7 +30,6 @@ from otel_agentic.render.terminal import (
     Column,
     console,
     differing_and_shared,
-    numbers,
     print_json,
     print_line,
     print_table,
@@ -428,7 +427,8 @@ def print_conversations(rows: Sequence[ConversationRow], limit: int | None = Non
         Column(name="conversation", unfolded=True),
         *text(*(name.replace("agent_", "") for name in names)),
         Column(name="ended", unfolded=True, spare=1),
-        *numbers("turns", "calls"),
+        Column(name="turns", right=True, spare=3),
+        Column(name="calls", right=True, spare=2),
         *text("case", "outcome"),
     ]
     cells = [

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,8 +19,6 @@ from otel_agentic.render.text import argument
 
 if TYPE_CHECKING:
     from otel_agentic.demo.run import DemoResult
-
-_FOLDER: Final = "otel-agentic"
 
 
 @click.command(cls=HelpfulCommand)
@@ -75,11 +72,11 @@ def _new_folder(keep: Path | None) -> Path:
     Raises:
         UsageError: the given folder contains the file of an earlier demo.
     """
-    from otel_agentic.demo.run import DB_NAME  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.config import cache_folder  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.demo.run import DB_NAME  # noqa: PLC0415 — same
     from otel_agentic.errors import UsageError  # noqa: PLC0415 — same
 
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / _FOLDER / "demo" if keep is None else keep.resolve()
+    folder = cache_folder() / "demo" if keep is None else keep.resolve()
     if keep is None:
         shutil.rmtree(folder, ignore_errors=True)
     elif (folder / DB_NAME).exists():

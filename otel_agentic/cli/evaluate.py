@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,14 +104,18 @@ def print_skipped(out: Console, names: Sequence[str]) -> None:
         say(out, unasked_note(names))
 
 
-def print_metric_notes(out: Console, done: EvaluatorCounts) -> None:
-    """Print the results of the evaluators in this run: one line per metric, then the errors of evaluators."""
+def print_metric_notes(out: Console, done: EvaluatorCounts, *, details: bool) -> None:
+    """Print the results of the evaluators in this run, one line per metric or only their number, and the errors of evaluators."""
     if not done.conversations:
         return
     earlier_note = f", {done.caught_up:,} of them scored earlier" if done.caught_up else ""
-    if done.metrics:
+    conversations = f"{plural(done.conversations, 'conversation')}{earlier_note}"
+    if done.metrics and details:
         click.echo()
-        print_metrics(out, done.metrics, f"Metrics: {plural(done.conversations, 'conversation')}{earlier_note}")
+        print_metrics(out, done.metrics, f"Metrics: {conversations}")
+    elif done.metrics:
+        with_score = sum(metric.n > 0 for metric in done.metrics)
+        say(out, f"{plural(with_score, 'metric')} computed for {conversations}; --details prints them")
     for fault, count in done.faults.items():
         say(out, f"warning: {fault} ({plural(count, 'conversation')}); it counts as not evaluated", style="yellow")
 
@@ -386,6 +391,9 @@ _EXACT: Final = "exact"
     help="First close the conversations that are open because no collector runs on the store.",
 )
 @click.option("--force", is_flag=True, help="Score conversations again that already have a score.")
+@click.option(
+    "--details", is_flag=True, help="Print every metric; those named by --metrics or --evaluator are always printed."
+)
 @yes_option
 @output_option("table", "json", "nemo", note="; nemo: the results of --rows in the shape of NeMo Evaluator")
 @quiet_option
@@ -405,6 +413,7 @@ def evaluate(
     suite: str | None,
     close_open: bool,
     force: bool,
+    details: bool,
     yes: bool,
     output: str,
     quiet: bool,
@@ -458,7 +467,10 @@ def evaluate(
         done = client.get(EvaluationRun, "evaluate", **arguments)
         is_empty = not (done.scored or done.unchanged or done.stopped)
         open_conversations = open_conversations_of(client, selection, is_empty=True) if is_empty else None
-    print_result(done, output, _print_result, quiet=quiet)
+    prints_metrics = details or bool(names) or bool(evaluators)
+    has_closed = open_conversations is None or open_conversations.others > 0
+    show = partial(_print_result, details=prints_metrics, has_closed=has_closed)
+    print_result(done, output, show, quiet=quiet)
     if output == "json" or quiet:
         return INTERRUPTED if done.stopped else 0
     if open_conversations is not None and (open_conversations.open or not open_conversations.others):
@@ -481,20 +493,21 @@ def _own_judge(settings: Settings, server: str | None) -> str:
     return settings.scoring.judge
 
 
-def _print_result(done: EvaluationRun) -> None:
+def _print_result(done: EvaluationRun, *, details: bool, has_closed: bool) -> None:
     out = console()
     _print_evaluation(out, done)
     print_skipped(out, done.evaluators.left_out)
     if done.scored:
         _print_outcomes(out, done)
     elif not done.unchanged and not done.stopped:
-        say(out, "nothing to score: no closed conversation of this selection lacks a score (--force scores them again)")
+        unscored = "no closed conversation of this selection lacks a score (--force scores them again)"
+        say(out, f"nothing to score: {unscored if has_closed else 'no closed conversations in this selection'}")
         if not done.evaluators.conversations:
             return
     if done.unchanged:
         unchanged = plural(done.unchanged, "conversation")
         say(out, f"{unchanged} asked about again: the judge still has no verdict")
-    print_metric_notes(out, done.evaluators)
+    print_metric_notes(out, done.evaluators, details=details)
     for line in judge_notes(done.judge):
         say(out, line)
     for warning in [*score_warnings(done), *done.warnings[:_WARNINGS]]:

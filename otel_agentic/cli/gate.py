@@ -183,7 +183,12 @@ _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "ins
     help="Fail on a failure of at least this severity. Default: critical.",
 )
 @click.option(
-    "--tier", "tiers", multiple=True, type=click.Choice(_TIERS), help="An accepted deployment tier; repeatable."
+    "--tier",
+    "tiers",
+    multiple=True,
+    metavar="TIER",
+    type=click.Choice(_TIERS),
+    help=f"An accepted deployment tier: {', '.join(_TIERS)}; repeatable.",
 )
 @click.option(
     "--bound",

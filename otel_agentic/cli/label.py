@@ -29,7 +29,7 @@ Examples:
   otel-agentic label conv-17 fail --note "booked the wrong day"
   otel-agentic label conv-17 fail --random-sample
   otel-agentic label conv-17 pass --turn 2 --name answer
-  otel-agentic label conv-17 fail --turn 2 --name agentest.helpfulness --as ana
+  otel-agentic label conv-17 fail --turn 2 --name layers.verdict --as ana
   otel-agentic label conv-17 pass --adjudicate
   otel-agentic label conv-17 --retract
 """

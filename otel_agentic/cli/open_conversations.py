@@ -85,7 +85,7 @@ def say_open(out: Console, result: OpenConversations) -> None:
 
 
 def _say_when(out: Console, result: OpenConversations) -> None:
-    for line in _open_lines(result, hint=""):
+    for line in [*_open_lines(result, hint="")] or ["no open conversations in this selection"]:
         say(out, line)
 
 
@@ -159,7 +159,9 @@ _OUTCOMES: Final = ("failed already", "no failure so far", "not evaluated")
 _TITLE: Final = "Open conversations (provisional: in no rate, window or tier)"
 
 
-def _open_lines(result: OpenConversations, hint: str = "; --open shows provisional outcomes") -> Iterator[str]:
+def _open_lines(
+    result: OpenConversations, hint: str = "; `otel-agentic conversations list --open` shows provisional outcomes"
+) -> Iterator[str]:
     arriving = result.arriving or 0
     count = result.open + arriving
     if not count:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
-from rich.text import Text
 
-from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.help import HelpfulCommand
 from otel_agentic.cli.options import Target, evaluation_option, output_option, target_options
 from otel_agentic.errors import UsageError
-from otel_agentic.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
+from otel_agentic.render.terminal import Column, console, fits, print_csv, print_json, print_records, print_table, say
 from otel_agentic.render.text import plural, safe
-from otel_agentic.results.store import QueryResult
+from otel_agentic.results.query import QueryResult
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from otel_agentic.commands import Client
 
 #: The largest number of characters of a value, and of rows, in a table.
 _LONGEST_VALUE: Final = 400
@@ -77,7 +69,7 @@ def query(
     if output == "parquet" and sys.stdout.isatty():
         raise UsageError("--format parquet is binary; redirect it to a file: … --format parquet > answer.parquet")
     with target.open() as client:
-        answer = _run_query(client, sql, fresh=fresh or None, evaluation=evaluation)
+        answer = client.get(QueryResult, "query", sql=sql, fresh=fresh or None, evaluation=evaluation)
         is_live = client.is_remote
     if output == "parquet":
         from otel_agentic.store.queries.parquet import parquet_of  # noqa: PLC0415 — only this format needs DuckDB here
@@ -97,18 +89,6 @@ def query(
         click.echo(f"as of {answer.as_of}", err=True)
 
 
-def _run_query(client: Client, sql: str, **options: Any) -> QueryResult:
-    """Return the result of a query. Ctrl-C ends the process at once, which is safe because a query writes nothing.
-
-    DuckDB checks for signals so rarely that the main thread would wait for the end of the query instead.
-    """
-    with ThreadPoolExecutor(1, thread_name_prefix="otel-agentic-query") as pool:
-        try:
-            return pool.submit(lambda: client.get(QueryResult, "query", sql=sql, **options)).result()
-        except KeyboardInterrupt:
-            os._exit(INTERRUPTED)
-
-
 def _print(out: Console, answer: QueryResult) -> None:
     types, total = answer.types, len(answer.rows)
     columns = [
@@ -119,21 +99,9 @@ def _print(out: Console, answer: QueryResult) -> None:
     if len(columns) == 1 or fits(columns, rows, out.width):
         print_table(out, columns, rows)
     else:
-        _print_records(out, answer.columns, rows)
+        print_records(out, answer.columns, rows)
     more = f"; the first {_MOST_ROWS:,} are shown, --format json and csv print all" if total > _MOST_ROWS else ""
     say(out, f"({plural(total, 'row')}{more})", style="dim")
-
-
-def _print_records(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print each row as a list of names and values."""
-    for number, row in enumerate(rows, 1):
-        say(out, f"row {number:,}", style="bold")
-        record = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        record.add_column(style="cyan")
-        record.add_column(overflow="fold")
-        for name, value in zip(names, row, strict=True):
-            record.add_row(Text(safe(name)), Text(value))
-        show(out, record)
 
 
 def _display(value: Any, kind: str) -> str:

@@ -193,7 +193,9 @@ def tools() -> None:
 @selection_options
 @click.option("--tool", metavar="GLOB", help="Only tools whose name matches, such as 'book_*'.")
 @click.option("--dimension", type=click.Choice(_DIMENSIONS), help="Only faults that affect this dimension.")
-@click.option("--fault", type=click.Choice(_FAULTS), help="Only this kind of fault.")
+@click.option(
+    "--fault", metavar="FAULT", type=click.Choice(_FAULTS), help=f"Only this kind of fault: {', '.join(_FAULTS)}."
+)
 @click.option("--parameter", metavar="NAME", help="Only wrong values of this parameter.")
 @click.option(
     "--by",

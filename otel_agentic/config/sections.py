@@ -287,14 +287,15 @@ class ConversationSettings(Section):
         description="regular expressions (case ignored, RE2 syntax) that match a tool result that is an error",
     )
 
-    @model_validator(mode="after")
-    def _patterns_work(self) -> ConversationSettings:
-        for index, pattern in enumerate(self.error_patterns):
+    @field_validator("error_patterns")  # not the default: importing RE2 takes time
+    @classmethod
+    def _patterns_work(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for index, pattern in enumerate(patterns):
             try:
                 own_pattern(pattern, ignore_case=True)
             except ValueError as error:
                 raise ValueError(f"error_patterns[{index}]: {error}") from error
-        return self
+        return patterns
 
 
 class DialectSettings(Section):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluation.batch import ScoredBatch
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.spans import Collector, Receipt, SpanBatch
+    from otel_agentic.store.spans import Inserted
     from otel_agentic.store.table import Key
     from otel_agentic.telemetry import Observer, Vitals
 
@@ -62,6 +63,8 @@ _SCORING: Final = frozenset(
 #: Time limits within a shutdown of at most ten seconds (`Drain`): of the loops that process spans, and of each later
 #: step.
 _WORK_S, _GRACE_S = 5.0, 2.0
+#: Maximum number of services whose first spans are logged.
+_MAX_SERVICES: Final = 100
 #: Maximum number of traces and conversations that are listed because they could not be rebuilt, the newest of them.
 _SHOWN_PROBLEMS: Final = 20
 
@@ -107,6 +110,9 @@ class LiveCollector(EngineListener):
         self.assembler = Assembler(self.engine, self._rebuilt)
         self.scoring_loop = ScoringLoop(self.engine, self._emit)
         self._received = ReceivedCounts()
+        #: Services whose first spans were logged.
+        self._services: set[str] = set()
+        self.engine.store.listen_to_spans(self._log_new_service)
         self.telemetry.watch(self._vitals)
         self._commands = CommandPool(settings.admin.command_slots)
         self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
@@ -202,6 +208,14 @@ class LiveCollector(EngineListener):
         if stored.exception() is None:
             self._received.add(stored.result())
             self.telemetry.record_receipt(stored.result())
+
+    def _log_new_service(self, inserted: Inserted) -> None:
+        """Log the first spans of a service after a commit, so that a person sees that they arrive."""
+        for span in inserted.spans[:1]:  # a request is rarely of more than one service, and commits must be fast
+            service = span.resource.attributes.get("service.name")
+            if isinstance(service, str) and service not in self._services and len(self._services) < _MAX_SERVICES:
+                self._services.add(service)
+                _log.info("first spans of service %r", service)
 
     def run(self, name: str, arguments: Mapping[str, Any], disconnected: Callable[[], bool] = lambda: False) -> Any:
         """Run a command on the live store; see `commands`. A query ends early once `disconnected` returns True."""

@@ -30,8 +30,10 @@ def print_coverage(out: Console, rows: Sequence[Coverage], title: str) -> None:
     columns = [
         Column(name="service", least=10),
         Column(name="framework", least=14),
-        Column(name="dialect", least=8, spare=1),
-        *(Column(name=name, right=True) for name in ("turns", "calls", *_SHARES.values())),
+        Column(name="dialect", least=8, spare=3),
+        Column(name="turns", right=True, spare=1),
+        Column(name="calls", right=True, spare=2),
+        *(Column(name=name, right=True) for name in _SHARES.values()),
     ]
     cells = [
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import click
@@ -27,8 +27,10 @@ _PIPE_WIDTH: Final = 160
 _INDENTATION: Final = re.compile(r" {1,8}(?=\S)|\d{1,3}\. ")
 #: The beginning of a line that is a command to copy, after a word such as `next`.
 _COMMAND: Final = re.compile(r"\w+: otel-agentic ")
-#: Words that are wider than their column are broken after the last one of these.
+#: Words that are wider than their column are broken after one of these.
 _BREAKS: Final = re.compile(r"[-_./,:;=&?)\]}>]")
+#: Separates the parts of a word.
+_ENDS: Final = re.compile(rf"(?<={_BREAKS.pattern})")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -110,7 +112,7 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 _GAP: Final = 2
-#: Longer words are broken rather than that they push other columns off the screen.
+#: Longer words, and parts of them, are broken rather than that they push other columns off the screen.
 _LONGEST_WORD: Final = 40
 #: Words above the first of these lengths with which a table fits are broken.
 _LONGEST_WORDS: Final = (_LONGEST_WORD, 32, 26, 21, 17, 14, 12)
@@ -158,18 +160,40 @@ def text(*names: str) -> list[Column]:
 def print_table(
     out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str | None = None
 ) -> None:
-    """Print a table, and the names of columns that do not fit the terminal."""
+    """Print a table, and the names of columns that do not fit the terminal.
+
+    If even the other columns do not fit, columns that never wrap are wrapped, too; if words would have to be cut nevertheless,
+    each row is printed as a list.
+    """
     cells = [[safe(value) for value in row] for row in rows]
     indices = _fitting_columns(columns, cells, out.width)
     if title is not None:
         say(out, title, style="bold")
-    show(
-        out,
-        _table([columns[index] for index in indices], [[row[index] for index in indices] for row in cells], out.width),
-    )
+    visible = [columns[index] for index in indices]
+    visible_cells = [[row[index] for index in indices] for row in cells]
+    widths = _widths(visible, visible_cells, out.width)
+    if widths is None:
+        visible = [replace(column, unfolded=False) for column in visible]
+        widths = _widths(visible, visible_cells, out.width)
+    if widths is None:
+        print_records(out, [column.name for column in columns], cells)
+        return
+    show(out, _table(visible, visible_cells, widths))
     left_out = [column.name for index, column in enumerate(columns) if index not in indices]
     if left_out:
         say(out, f"({', '.join(left_out)}: not shown, the terminal is too narrow; --format json has all)", style="dim")
+
+
+def print_records(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row as a list of names and values."""
+    for number, row in enumerate(rows, 1):
+        say(out, f"row {number:,}", style="bold")
+        record = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        record.add_column(style="cyan")
+        record.add_column(overflow="fold")
+        for name, value in zip(names, row, strict=True):
+            record.add_row(Text(safe(name)), Text(value))
+        show(out, record)
 
 
 def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
@@ -197,22 +221,19 @@ def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[
     return differing, shared
 
 
-def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
+def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
     """Return the table. Cells are not interpreted as markup, because most of them are untrusted."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    widths = _widths(columns, cells, width)
-    for index, column in enumerate(columns):
-        # Rich cuts columns that never wrap if even they are too wide; in that case all columns are wrapped instead.
-        no_wrap = widths is not None and (column.right or column.unfolded)
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(
             Text(column.name),
             justify="right" if column.right else "left",
             overflow="fold",
-            no_wrap=no_wrap,
-            width=None if widths is None else widths[index],
+            no_wrap=column.right or column.unfolded,
+            width=width,
         )
     for row in cells:
-        values = row if widths is None else [_broken(value, limit) for value, limit in zip(row, widths, strict=True)]
+        values = [_broken(value, width) for value, width in zip(row, widths, strict=True)]
         table.add_row(
             *(Text(wrapped, style=_COLOURS.get(value, "")) for value, wrapped in zip(row, values, strict=True))
         )
@@ -258,8 +279,7 @@ def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], 
 def _broken_term(term: str, width: int) -> str:
     parts = []
     while len(term) > width:
-        ends = [match.end() for match in _BREAKS.finditer(term, 1, width)]
-        end = ends[-1] if ends and ends[-1] > width // 2 else width
+        end = max((match.end() for match in _BREAKS.finditer(term, 0, width)), default=width)
         parts.append(term[:end])
         term = term[end:]
     return "\n".join([*parts, term])
@@ -274,8 +294,12 @@ def _least_of(column: Column, texts: Sequence[str], longest_word: int) -> int:
     natural = _natural(column, texts)
     if column.right or column.unfolded:
         return natural
-    longest = max((cell_len(part) for text in (column.name, *texts) for part in text.split()), default=0)
-    return min(natural, max(min(column.least, longest_word), min(longest, longest_word)))
+    terms = [term for text in (column.name, *texts) for term in text.split()]
+    longest = max(map(cell_len, terms), default=0)
+    longest_part = max((cell_len(part) for term in terms for part in _ENDS.split(term)), default=0)
+    return min(
+        natural, max(min(column.least, longest_word), min(longest, longest_word), min(longest_part, _LONGEST_WORD))
+    )
 
 
 def _natural(column: Column, texts: Sequence[str]) -> int:

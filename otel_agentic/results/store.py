@@ -1,9 +1,8 @@
-"""Results of `store`, `ingest` and `query`. Times are ISO 8601 text in UTC."""
+"""Results of `store` and `ingest`. Times are ISO 8601 text in UTC."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from otel_agentic.results.codec import optional
 
@@ -210,19 +209,6 @@ class Upgrade:
     db: str
     applied: list[str]
     copy: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryResult:
-    """The rows of a query; `cut_by` is the setting that truncated them."""
-
-    columns: list[str]
-    types: list[str]
-    #: Lists of JSON values, not checked one by one: there may be millions.
-    rows: Any
-    truncated: bool
-    cut_by: str | None
-    as_of: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from otel_agentic.regular_files import open_regular
 from otel_agentic.store.connection import DEFAULT, ConnectionManager, describe, open_database, require_file, show
 from otel_agentic.store.durability import Checkpoints, UndoFile, keep_damaged_log, restore, sync, sync_folder
 from otel_agentic.store.maintenance.backup import Snapshots, copy_of_open_file, remove_leftover_copies
+from otel_agentic.store.maintenance.empty_store import place_empty_store
 from otel_agentic.store.maintenance.migrations import Migration, Upgrade, bring_up_to_date
 from otel_agentic.store.queries.user_queries import UserQueries
 from otel_agentic.store.spans import Inserted, SpanTables
@@ -103,7 +104,11 @@ class Store:
         def connect() -> duckdb.DuckDBPyConnection:
             return self._connect(
                 lambda: _open_repaired(
-                    self.path, settings, create=next(may_create, False), export_folder=export_folder
+                    self.path,
+                    settings,
+                    create=next(may_create, False),
+                    export_folder=export_folder,
+                    schema=schema,
                 ),
                 lambda con: bring_up_to_date(con, self.path, self._undo, upgrade=upgrade, known=schema),
             )
@@ -289,7 +294,7 @@ class Store:
 
 
 def _open_repaired(
-    path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None
+    path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None, schema: Sequence[Migration] | None
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to the file, after repairing what a killed process left behind."""
     try:
@@ -297,6 +302,8 @@ def _open_repaired(
         keep_damaged_log(path)
     except OSError as error:
         raise describe(error, path) from error
+    if create and not path.exists():
+        place_empty_store(path, settings, schema)
     return open_database(path, settings, create=create, export_folder=export_folder)
 
 

@@ -52,9 +52,9 @@ class Terminal(StringIO):
         return True
 
 
-def run(*arguments: str | Path, out: StringIO | None = None) -> Ran:
-    """Run a command in this process; `out` is standard output, a pipe unless given."""
-    out, err = out or StringIO(), StringIO()
+def run(*arguments: str | Path, out: StringIO | None = None, err: StringIO | None = None) -> Ran:
+    """Run a command in this process; `out` and `err` are standard output and error, pipes unless given."""
+    out, err = out or StringIO(), err or StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
         main([str(argument) for argument in arguments])

@@ -45,6 +45,12 @@ def test_the_first_page_fits_one_screen() -> None:
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("path", sorted(_PAGES))
+def test_no_line_of_a_page_is_wider_than_a_terminal(path: str) -> None:
+    lines = run(*path.split(), "--help").out.splitlines()
+    assert [] == [line for line in lines if len(line) > 80]
+
+
 def test_common_options_are_the_last_groups() -> None:
     page = _PAGES["tools failing"].get_help()
     titles = [line.rstrip(":") for line in page.splitlines() if line.endswith(":") and not line.startswith(" ")]

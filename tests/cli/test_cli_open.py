@@ -162,3 +162,9 @@ def test_conversations_that_arrived_just_now_are_counted_before_they_are_rebuilt
 
     assert [(result.open, result.arriving) for result in (unread, read)] == [(0, 2), (0, 2)]
     assert "2 conversations are open" in done("report", "--db", DB).out
+
+
+def test_without_open_conversations_the_answer_is_not_empty() -> None:
+    arrive(SCRIPTS).close()
+    done("evaluate", "--close-open", "--db", DB)
+    assert "no open conversations in this selection\n" == done("conversations", "list", "--db", DB, "--open").out

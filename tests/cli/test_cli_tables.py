@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -16,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from otel_agentic.render.terminal import Column, differing_and_shared, fits, print_table, say, text
-from tests.cli.running import on_terminal, wrapped_lines
+from tests.cli.running import Terminal, on_terminal, run, wrapped_lines
 from tests.snapshots import item, passage
 
 if TYPE_CHECKING:
@@ -106,6 +107,48 @@ def test_lines_in_a_pipe_are_not_wrapped(capsys: pytest.CaptureFixture[str]) -> 
     assert [line.rstrip()] == capsys.readouterr().out.splitlines()
 
 
+@given(
+    names=st.tuples(*[st.lists(st.text("abcdefghij", min_size=1, max_size=13), min_size=1, max_size=5)] * 3),
+    separator=st.sampled_from("-_./"),
+)
+def test_words_are_never_cut_where_a_line_can_hold_them(names: tuple[list[str], ...], separator: str) -> None:
+    cells = [separator.join(parts) for parts in names]
+    columns = [Column(name="service"), Column(name="conversation", unfolded=True), Column(name="tool", least=20)]
+    with redirect_stdout(StringIO()) as output:
+        print_table(Console(file=StringIO(), width=80), columns, [cells])
+
+    printed = {part for term in output.getvalue().split() for part in re.split(r"[-_./]", term)}
+    assert {part for parts in names for part in parts} <= printed
+
+
+def test_rows_that_do_not_fit_without_cutting_words_are_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [Column(name="framework"), *(Column(name=f"share {number}", right=True) for number in range(4))]
+
+    lines = drawn(40, columns, [["openinference-langchain", "100%", "90%", "80%", "70%"]], capsys)
+
+    assert lines == snapshot(
+        [
+            "row 1",
+            "framework  openinference-langchain",
+            "share 0    100%",
+            "share 1    90%",
+            "share 2    80%",
+            "share 3    70%",
+        ]
+    )
+
+
+def test_errors_are_wrapped_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+
+    wrapped = run("report", "--metrics", "nope", "--server", "http://127.0.0.1:9", err=Terminal()).lines
+    unwrapped = run("report", "--metrics", "nope", "--server", "http://127.0.0.1:9").lines
+
+    assert (1, " ".join(line.strip() for line in wrapped)) == (len(unwrapped), unwrapped[0])
+    assert max(map(len, wrapped)) <= 80 < len(unwrapped[0])
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_no_command_prints_wider_than_the_terminal(shop: Shop, width: int) -> None:
     on_db = ("--db", shop.db)
@@ -114,6 +157,9 @@ def test_no_command_prints_wider_than_the_terminal(shop: Shop, width: int) -> No
         ("tools", "failing", *on_db),
         ("conversations", "list", *on_db),
         ("conversations", "show", "c2", *on_db),
+        ("conversations", "list", "--open", *on_db),
+        ("failures", *on_db),
+        ("evaluate", "--details", *on_db),
         ("truth", "list", *on_db),
         ("truth", "matches", *on_db),
         ("query", "SELECT * FROM v_failing_tools", *on_db),

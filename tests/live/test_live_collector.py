@@ -67,6 +67,16 @@ def test_a_conversation_that_goes_quiet_is_closed_and_scored(settings: Settings)
         assert [("idle",)] == rows(live.engine, "SELECT DISTINCT closed_by FROM conversations")
 
 
+def test_the_first_spans_of_each_service_are_logged_once(db: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "otel_agentic.live.collector")
+    with running(live_settings(db, **OPEN)) as (live, _):
+        for number, service in enumerate(("parcels", "parcels", "refunds")):
+            live.accept(batch(span(trace=str(number), service=service, start_ns=just_now())))
+
+    logged = [record.getMessage() for record in caplog.records if record.name == "otel_agentic.live.collector"]
+    assert ["first spans of service 'parcels'", "first spans of service 'refunds'"] == logged
+
+
 def test_an_end_mark_closes_a_conversation_at_once(db: Path) -> None:
     with running(live_settings(db, **OPEN), cases=CASES) as (live, addresses):
         spans = speak_genai(ask_hotel(), start_ns=just_now()).spans

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from otel_agentic.dialects import Reader
     from tests.store.conftest import OpenStore
 
-pytestmark = pytest.mark.usefixtures("migrated")
+pytestmark = pytest.mark.usefixtures("without_cache")
 
 # Replaces the base schema: small, so that its remaining tables are easy to list.
 GOOD = Migration(

@@ -53,7 +53,7 @@ _MIGRATION_COMMENTS: Final = (
     "COMMENT ON TABLE schema_migrations IS 'One row is an applied part of this schema: schema.sql, then migrations.'",
     "COMMENT ON COLUMN schema_migrations.name IS 'schema.sql or a migration file'",
     "COMMENT ON COLUMN schema_migrations.checksum IS 'SHA-256 of the file when it was applied'",
-    "COMMENT ON COLUMN schema_migrations.applied_at IS 'when it was applied'",
+    "COMMENT ON COLUMN schema_migrations.applied_at IS 'when it was applied: in a new store, when the empty store was created of which it is a copy'",
 )
 
 
