@@ -230,21 +230,21 @@ def test_failed_conversations_are_selected_once(engine: Engine) -> None:
     assert [scans["scores"] for scans in planned.scans] == [3, 0, 0, 0, 0, 0]
 
 
-def test_conversations_that_fail_alike_are_read_once(engine: Engine) -> None:
+def test_conversations_with_the_same_failures_are_read_once(engine: Engine) -> None:
     fill(engine)
     with engine.store.read() as con:
-        found = problem_scores(con, Selection(), FailureRules((), EvaluatorSettings()), listed=1)
+        result = problem_scores(con, Selection(), FailureRules((), EvaluatorSettings()), listed=1)
         failed = con.execute(
             "SELECT environment, conversation_id FROM conversation_scores WHERE outcome = 'fail' AND NOT superseded"
         ).fetchall()
 
-    kinds = {location for location, _ in found.scores}
+    kinds = {location for location, _ in result.scores}
     assert 0 < len(kinds) < len(failed)
     assert sum(location.count for location in kinds) == len(failed)
-    assert {location: len(ends) for location, ends in found.ends_ns.items()} == {kind: kind.count for kind in kinds}
-    for kind, (newest,) in found.members.items():
-        assert (newest.conversation_id, newest.ended_ns) == (kind.conversation_id, max(found.ends_ns[kind]))
-        assert kind.first[0] == min(found.ends_ns[kind])
+    assert {location: len(ends) for location, ends in result.ends_ns.items()} == {kind: kind.count for kind in kinds}
+    for kind, (newest,) in result.members.items():
+        assert (newest.conversation_id, newest.ended_ns) == (kind.conversation_id, max(result.ends_ns[kind]))
+        assert kind.first[0] == min(result.ends_ns[kind])
 
 
 def test_the_history_of_faults_is_computed_once(engine: Engine) -> None:

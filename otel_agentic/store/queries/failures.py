@@ -301,9 +301,9 @@ FaultKey = tuple[Location, str, str | None, int | None, int | None, str | None, 
 
 @dataclass(slots=True, kw_only=True)
 class ProblemScores:
-    """The problems of conversations as scores: one conversation for each kind, which represents all of its kind.
+    """The problems of conversations as scores: one conversation for each kind, which represents the others.
 
-    Conversations of a kind differ only in id and time. The location of a score has the number of conversations of its kind.
+    Conversations of one kind differ only in id and time. The location of a score has the number of these conversations.
 
     Attributes:
         scores: the problems of the newest conversation of each kind. A conversation that failed has at least one: those of
@@ -413,6 +413,6 @@ def _core_scores(by_part: Mapping[str, Sequence[Row]]) -> Iterator[MetricScore]:
 
 
 def _location(row: Row) -> Location:
-    """Return the conversation of a row, as the representative of its kind."""
+    """Return the conversation of a row, with the number of those that it represents."""
     names = ("environment", "conversation_id", "revision", "agent", "agent_version", "ended_ns", "count", "oldest")
     return Location(**{name: row[name] for name in names})
