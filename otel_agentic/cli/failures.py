@@ -309,7 +309,10 @@ def failures(
     with target.open(scoring=judge) as client:
         require_own_file(client, "failures", judge)
         command = "failures_merged" if merge else "failures"
-        report = client.get(FailureReport, command, **selection.arguments, severity=severity, limit=most)
+        records = (_MAX_LISTED if show is not None else 0) if output == "table" else None
+        report = client.get(
+            FailureReport, command, **selection.arguments, severity=severity, limit=most, records=records
+        )
         open_conversations = None if report.conversations else open_conversations_of(client, selection, is_empty=True)
     if show is not None:
         _print_selected(report, show, output)

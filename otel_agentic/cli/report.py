@@ -241,7 +241,7 @@ def report(
 
 def failures_of(client: Client, selection: Selection) -> FailureReport:
     """Return the failures of a selection, worst first, as many as a summary shows."""
-    return client.get(FailureReport, "failures", **selection.arguments, limit=MOST_FAILURES)
+    return client.get(FailureReport, "failures", **selection.arguments, limit=MOST_FAILURES, records=0)
 
 
 def _print_open(result: OpenConversations, *, show_open: bool, is_empty: bool) -> None:

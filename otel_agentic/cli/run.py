@@ -143,7 +143,7 @@ def _run(
         attempts = attempts_of(tuple(engine.runner.truth().index), k)
         exit_code = _follow(runner, attempts)
         report = commands.run("report", {"since_ns": since_ns, "by": ["version"], "metrics": []})
-        failures = commands.run("failures", {"since_ns": since_ns, "limit": MOST_FAILURES})
+        failures = commands.run("failures", {"since_ns": since_ns, "limit": MOST_FAILURES, "records": 0})
         has_cases = bool(engine.runner.truth().index)
         newest = {"since_ns": since_ns, "limit": _MOST_CONVERSATIONS}
         return _Result(

@@ -26,8 +26,21 @@ Progress = Callable[[str, int, int | None], None]
 CommandRole = Literal["query", "review", "feedback", "admin"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: The modules of this package that define commands.
-_MODULES: Final = ("evaluation", "reports", "browsing", "truth", "matches", "annotations", "store")
+#: The commands of each module of this package: to run one, only its module is imported.
+_MODULES: Final = {
+    "evaluation": "evaluate evaluate_forecast judge_calibrate judge_freeze judge_drift judge_cache judge_clear backfill",
+    "reports": "report report_pictures report_conversations monitors acknowledge_alarm tools_failing failures "
+    "failures_merged suites suite_trend gate gate_save_baseline conversations_list conversations_open conversations_show "
+    "conversations_export",
+    "browsing": "conversations_page matches_page conversation_spans span",
+    "truth": "truth_import truth_list truth_case truth_propose truth_save truth_datasets truth_export truth_matches "
+    "truth_clusters truth_promote",
+    "matches": "truth_choices truth_map",
+    "annotations": "label feedback truth_annotations",
+    "store": "query store_summary live store_stats store_vacuum store_erase store_export store_backup store_import_begin "
+    "store_import_piece store_import_table store_import_end",
+}
+_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 class Context:
@@ -187,6 +200,8 @@ def command(name: str, *, role: CommandRole = "admin") -> Callable[[F], F]:
     """Return a decorator that registers a function as a command."""
 
     def register(function: F) -> F:
+        if _MODULE_OF.get(name) != function.__module__.rpartition(".")[2]:
+            raise ValueError(f"command {name}: `_MODULES` does not list it under its module {function.__module__}")
         _COMMANDS[name] = Command(name=name, role=role, function=function)
         return function
 
@@ -195,9 +210,12 @@ def command(name: str, *, role: CommandRole = "admin") -> Callable[[F], F]:
 
 def registered() -> Mapping[str, Command]:
     """Return every command by name."""
-    for module in _MODULES:
-        import_module(f"otel_agentic.commands.{module}")
-    return _COMMANDS
+    return {name: _command(name) for name in _MODULE_OF}
+
+
+def _command(name: str) -> Command:
+    import_module(f"otel_agentic.commands.{_MODULE_OF[name]}")
+    return _COMMANDS[name]
 
 
 class Commands(Context):
@@ -209,20 +227,18 @@ class Commands(Context):
         Raises:
             UsageError: the command is unknown, or an argument is missing, unknown or of the wrong type.
         """
-        commands = registered()
-        if name not in commands:
-            raise UsageError(f"unknown command {name!r}; allowed: {', '.join(commands)}")
-        return commands[name].run(self, arguments)
+        if name not in _MODULE_OF:
+            raise UsageError(f"unknown command {name!r}; allowed: {', '.join(_MODULE_OF)}")
+        return _command(name).run(self, arguments)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run a command like `run` and return its result as a JSON value, or an iterator of JSON values."""
         return json_of(self.run(name, arguments))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        commands = {} if name.startswith("_") else registered()
-        if name not in commands:
+        if name not in _MODULE_OF:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return partial(commands[name].run_trusted, self)
+        return partial(_command(name).run_trusted, self)
 
 
 def json_of(result: Any) -> Any:

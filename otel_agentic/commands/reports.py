@@ -43,7 +43,6 @@ from otel_agentic.store.queries.failures import (
     example_of,
     failing_tools,
     failure_counts,
-    scored_days,
     scored_with_tools,
 )
 from otel_agentic.store.table import Selection
@@ -163,13 +162,14 @@ def failures(
     selection: Selection,
     severity: Severity = "low",
     limit: Annotated[int, Field(ge=1)] | None = None,
+    records: Annotated[int, Field(ge=0)] | None = None,
     evaluation: str = DEFAULT,
 ) -> FailureReport:
     """Return failures of at least a severity by cause, the worst first.
 
-    `groups` contains at most `limit` causes; the counts include all.
+    `groups` contains at most `limit` causes, each with its newest `records` failures; the counts include all.
     """
-    return _failures(context.showing(evaluation), selection, severity, limit, merge=False)
+    return _failures(context.showing(evaluation), selection, severity, limit, records, merge=False)
 
 
 @command("failures_merged")
@@ -179,24 +179,32 @@ def failures_merged(
     selection: Selection,
     severity: Severity = "low",
     limit: Annotated[int, Field(ge=1)] | None = None,
+    records: Annotated[int, Field(ge=0)] | None = None,
     evaluation: str = DEFAULT,
 ) -> FailureReport:
     """Return the same as `failures` after the judge merged groups with the same cause.
 
     Its calls count against the budget.
     """
-    return _failures(context.showing(evaluation), selection, severity, limit, merge=True)
+    return _failures(context.showing(evaluation), selection, severity, limit, records, merge=True)
 
 
 def _failures(
-    engine: Engine, selection: Selection, severity: Severity, limit: int | None, *, merge: bool
+    engine: Engine, selection: Selection, severity: Severity, limit: int | None, records: int | None, *, merge: bool
 ) -> FailureReport:
-    all_failures = found_failures(engine, selection).of(severity)
+    all_failures = found_failures(engine, selection, listed=records).of(severity)
     with engine.store.read() as con:
-        counts, days = failure_counts(con, selection), scored_days(con, selection)
+        counts, days = failure_counts(con, selection)
     groups, note = merged_groups(engine, all_failures.groups) if merge else (all_failures.groups, None)
     return failure_report(
-        groups, all_failures.blamed, days, limit=limit, note=note, evaluation=engine.store.evaluation, **counts
+        groups,
+        all_failures.problems,
+        days,
+        limit=limit,
+        records=records,
+        note=note,
+        evaluation=engine.store.evaluation,
+        **counts,
     )
 
 

@@ -99,8 +99,8 @@ class StoreSettings(Section):
     checkpoint_threshold_mb: Count = Field(default=32, description="write-ahead log size that forces a checkpoint, MB")
     memory_limit_mb: Count = Field(
         default=256,
-        description="memory that DuckDB may use before it spills to disk next to the file, MB; a query runs on one thread for "
-        "each 256 MB",
+        description="memory that DuckDB may use before it spills to disk next to the file, MB; unset, commands on a file "
+        "without a collector use 96; a query runs on one thread for each 256 MB",
     )
     recent_ids: Count = Field(default=1_000_000, description="span ids remembered in memory to detect resent spans")
     query_timeout_s: Seconds = Field(default=30.0, description="time limit of one user query, seconds")

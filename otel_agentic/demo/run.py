@@ -108,7 +108,7 @@ def run_demo(folder: Path, progress: Callable[[str], None], *, live: bool = Fals
             db=db,
             sent=sent,
             report=report,
-            failures=collector.client.get(FailureReport, "failures", limit=_CAUSES),
+            failures=collector.client.get(FailureReport, "failures", limit=_CAUSES, records=0),
             revised=_revised(collector.client),
             telemetry=_await_telemetry(collector, backend.received, _group(report, TRIP_PLANNER, NEW)),
         )

@@ -230,7 +230,9 @@ class Engine:
         return emit if emit.instance_id else emit.model_copy(update={"instance_id": instance_id_of(self.store)})
 
     def showing(self, evaluation: str) -> Engine:
-        """Return a copy of this engine whose store queries return the scores of the named evaluation."""
+        """Return this engine, or a copy of it, whose store queries return the scores of the named evaluation."""
+        if evaluation == self.store.evaluation:
+            return self
         _ = self.rebuilder, self.runner, self.uploads  # before the copy, so that both share them
         view = copy.copy(self)
         view.store = self.store.showing(evaluation)

@@ -25,14 +25,21 @@ _MAX_TERMS: Final = 3
 _TYPICAL: Final = 0.5
 
 
-def cluster_terms(texts: Sequence[str]) -> list[tuple[str, ...]]:
+def cluster_terms(texts: Sequence[str], counts: Sequence[int]) -> list[tuple[str, ...]]:
     """Return for each text the words that distinguish its cluster, the most typical first; empty without a cluster.
 
     Two clusters never have the same words: such clusters count as one. The result does not depend on the order of the texts.
+
+    Args:
+        texts: the texts, among which may be equal ones.
+        counts: how often each occurs.
     """
-    frequencies = Counter(text[:_CHARACTERS] for text in texts)
+    frequencies: Counter[str] = Counter()
+    for text, count in zip(texts, counts, strict=True):
+        frequencies[text[:_CHARACTERS]] += count
+    total = frequencies.total()
     distinct = sorted(frequencies, key=lambda text: (-frequencies[text], text))[:_MAX_TEXTS]
-    if len(texts) < 2 * _FEWEST or len(distinct) == 1:
+    if total < 2 * _FEWEST or len(distinct) == 1:
         return [()] * len(texts)
     numbers = average_linkage(similarities(distinct), _SIMILAR)
     members: dict[int, list[str]] = {}
@@ -42,7 +49,7 @@ def cluster_terms(texts: Sequence[str]) -> list[tuple[str, ...]]:
     shares = _shares(words_of, frequencies, distinct)
     terms_by_text: dict[str, tuple[str, ...]] = {}
     for cluster in members.values():
-        if sum(frequencies[text] for text in cluster) >= max(_FEWEST, _SMALLEST_SHARE * len(texts)):
+        if sum(frequencies[text] for text in cluster) >= max(_FEWEST, _SMALLEST_SHARE * total):
             terms = _distinguishing(_shares(words_of, frequencies, cluster), shares)
             terms_by_text.update(dict.fromkeys(cluster, terms))
     return [terms_by_text.get(text[:_CHARACTERS], ()) for text in texts]

@@ -184,8 +184,8 @@ class Symptom:
 class ErrorGroup:
     """The failing conversations of one root cause, or of several that were joined.
 
-    `failures` are all failures of these conversations, the newest first: root causes and `symptoms`, the most frequent
-    first. `severity` is the highest severity of the failures, and `example` the root cause of the newest conversation of
+    Each of `diagnoses` may represent several conversations with the same failures. `failures` are the failures of these
+    diagnoses, the newest first: root causes and `symptoms`, the most frequent first. `severity` is the highest severity of the failures, and `example` the root cause of the newest conversation of
     that severity. `share` is the share of all failing conversations. `terms` are the words that distinguish the texts of
     the root causes from those of other groups of the same cause; empty if the group is not one of similar texts.
     `elsewhere` are the conversations with another root cause in which this one occurs. Times are the ends of
@@ -203,12 +203,22 @@ class ErrorGroup:
     first_seen_ns: int
     last_seen_ns: int
     terms: tuple[str, ...] = ()
-    elsewhere: frozenset[tuple[str, str]] = frozenset()
+    elsewhere: frozenset[Location] = frozenset()
 
     @property
     def conversations(self) -> int:
         """The number of conversations with this root cause."""
-        return len(self.diagnoses)
+        return sum(item.count for item in self.diagnoses)
+
+    @property
+    def count(self) -> int:
+        """The number of failures of these conversations."""
+        return sum(failure.location.count for failure in self.failures)
+
+    @property
+    def first_version(self) -> str | None:
+        """The agent version of the oldest conversation."""
+        return min((item.root.location for item in self.diagnoses), key=lambda location: location.first).agent_version
 
 
 def group_failures(
@@ -230,12 +240,12 @@ def group_failures(
     """
     results = diagnoses(failures, judge_metrics)
     titles: dict[Cause, str] = {}
-    with_symptom: dict[Cause, set[tuple[str, str]]] = {}
+    with_symptom: dict[Cause, set[Location]] = {}
     for item in results:
         for failure in item.failures:
             titles.setdefault(cause_of(failure), _title(cause_of(failure), failure, metrics))
         for failure in item.symptoms:
-            with_symptom.setdefault(cause_of(failure), set()).add(item.key)
+            with_symptom.setdefault(cause_of(failure), set()).add(item.root.location)
     severe = [remaining for item in results if (remaining := item.at_least(least)) is not None]
     by_cause: dict[tuple[Cause, tuple[str, ...]], list[Diagnosis]] = {}
     for item, terms in zip(severe, _terms([item.root for item in severe], judge_metrics), strict=True):
@@ -243,7 +253,7 @@ def group_failures(
     groups = []
     for (cause, terms), members in by_cause.items():
         title = f"{titles[cause]}, about: {', '.join(terms)}" if terms else titles[cause]
-        group = _group((cause,), title, members, titles, total=len(severe))
+        group = _group((cause,), title, members, titles, total=sum(item.count for item in severe))
         groups.append(replace(group, terms=terms, elsewhere=frozenset(with_symptom.get(cause, ()))))
     return ordered(groups)
 
@@ -254,13 +264,15 @@ def _terms(roots: Sequence[Failure], judge_metrics: AbstractSet[str]) -> list[tu
     A tool, a parameter and a kind of fault describe a cause. Where an answer is wrong, or a judge disapproves, only the text
     of the explanation does.
     """
-    texts_by_cause: dict[Cause, dict[int, str]] = {}
+    by_cause: dict[Cause, list[int]] = {}
     for index, root in enumerate(roots):
         if root.metric in {ANSWER, *judge_metrics}:
-            texts_by_cause.setdefault(cause_of(root), {})[index] = root.explanation
+            by_cause.setdefault(cause_of(root), []).append(index)
     results: list[tuple[str, ...]] = [()] * len(roots)
-    for texts in texts_by_cause.values():
-        for index, terms in zip(texts, cluster_terms([*texts.values()]), strict=True):
+    for indices in by_cause.values():
+        texts = [roots[index].explanation for index in indices]
+        counts = [roots[index].location.count for index in indices]
+        for index, terms in zip(indices, cluster_terms(texts, counts), strict=True):
             results[index] = terms
     return results
 
@@ -278,9 +290,10 @@ def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup
     causes = tuple(dict.fromkeys(cause for group in (first, *others) for cause in group.causes))
     joined_title = title or (f"{first.title}, and {len(others)} similar" if others else first.title)
     titles = {symptom.cause: symptom.title for group in groups for symptom in group.symptoms}
-    group = _group(causes, joined_title, members, titles, total=round(len(members) / share))
-    elsewhere = frozenset[tuple[str, str]]().union(*(part.elsewhere for part in groups)) - {
-        item.key for item in members
+    total = round(sum(item.count for item in members) / share)
+    group = _group(causes, joined_title, members, titles, total=total)
+    elsewhere = frozenset[Location]().union(*(part.elsewhere for part in groups)) - {
+        item.root.location for item in members
     }
     return replace(group, elsewhere=elsewhere)
 
@@ -291,7 +304,7 @@ def ordered(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
 
 
 def _urgency(group: ErrorGroup) -> tuple[object, ...]:
-    frequency = (-group.conversations, -len(group.failures), -group.last_seen_ns)
+    frequency = (-group.conversations, -group.count, -group.last_seen_ns)
     return (-SEVERITIES.index(group.severity), *frequency, [*map(sortable, group.causes)], group.terms)
 
 
@@ -306,7 +319,6 @@ def _group(
     newest_first = sorted(members, key=lambda item: _recency(item.root), reverse=True)
     worst = max((item.worst.severity for item in newest_first), key=SEVERITIES.index)
     newest_worst = next(item for item in newest_first if item.worst.severity == worst)
-    ends = [item.root.location.ended_ns for item in newest_first]
     return ErrorGroup(
         causes=causes,
         title=title,
@@ -314,10 +326,10 @@ def _group(
         diagnoses=tuple(newest_first),
         failures=tuple(failure for item in newest_first for failure in item.failures),
         symptoms=tuple(_symptoms(newest_first, causes, titles)),
-        share=len(newest_first) / total,
+        share=sum(item.count for item in newest_first) / total,
         example=newest_worst.root if newest_worst.root in newest_worst.failures else newest_worst.worst,
-        first_seen_ns=min(ends),
-        last_seen_ns=max(ends),
+        first_seen_ns=min(item.root.location.first[0] for item in newest_first),
+        last_seen_ns=max(item.root.location.ended_ns for item in newest_first),
     )
 
 
@@ -332,8 +344,8 @@ def _symptoms(members: Iterable[Diagnosis], roots: Container[Cause], titles: Map
         Symptom(
             cause=cause,
             title=titles[cause],
-            failures=len(same),
-            conversations=len({failure.location for failure in same}),
+            failures=sum(failure.location.count for failure in same),
+            conversations=sum(location.count for location in {failure.location for failure in same}),
         )
         for cause, same in by_cause.items()
     ]
@@ -450,7 +462,7 @@ def _sets(texts: Sequence[str], most: int) -> Iterator[tuple[list[int], str]]:
 
 
 def _line(number: int, group: ErrorGroup) -> str:
-    frequency = f"{len(group.failures)} times in {group.conversations} conversations"
+    frequency = f"{group.count} times in {group.conversations} conversations"
     return f"{number}. {frequency}: {_short(group.title, _TITLE)}; for example: {_short(group.example.explanation, _EXAMPLE)}"
 
 

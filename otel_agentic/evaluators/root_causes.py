@@ -106,6 +106,11 @@ class Diagnosis:
         return self.root.location.environment, self.root.location.conversation_id
 
     @property
+    def count(self) -> int:
+        """The number of conversations: this one, and those that it represents."""
+        return self.root.location.count
+
+    @property
     def symptoms(self) -> tuple[Failure, ...]:
         """The failures of other causes than the root cause, which may occur repeatedly."""
         return tuple(failure for failure in self.failures if cause_of(failure) != cause_of(self.root))
@@ -135,7 +140,10 @@ def diagnoses(failures: Iterable[Failure], judge_metrics: AbstractSet[str] = fro
     for failure in failures:
         key = (failure.location.environment, failure.location.conversation_id)
         by_conversation.setdefault(key, []).append(failure)
-    frequencies = Counter(cause for group in by_conversation.values() for cause in {*map(cause_of, group)})
+    frequencies: Counter[Cause] = Counter()
+    for group in by_conversation.values():
+        for cause in {*map(cause_of, group)}:
+            frequencies[cause] += group[0].location.count
     return [_diagnosis(by_conversation[key], judge_metrics, frequencies) for key in sorted(by_conversation)]
 
 

@@ -369,7 +369,11 @@ _MAX_LISTED_NAMES: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """The conversation of a failure: its revision, its agent, and its end (ns since the epoch)."""
+    """The conversation of a failure: its revision, its agent, and its end (ns since the epoch).
+
+    It may represent others that have the same failures, of the same agent: `count` is their number, itself included,
+    and `oldest` the end and the id of the oldest one; itself is the newest.
+    """
 
     environment: str
     conversation_id: str
@@ -377,6 +381,14 @@ class Location:
     agent: str | None
     agent_version: str | None
     ended_ns: int
+    count: int = 1
+    oldest: tuple[int, str] | None = None
+
+    @property
+    def first(self) -> tuple[int, str, str]:
+        """The end, the environment and the id of the oldest conversation: a sort key."""
+        ended_ns, conversation_id = self.oldest or (self.ended_ns, self.conversation_id)
+        return ended_ns, self.environment, conversation_id
 
     @classmethod
     def of(cls, conversation: Conversation) -> Location:

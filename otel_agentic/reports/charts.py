@@ -185,12 +185,12 @@ def conversation_outcomes(engine: Engine, request: ReportRequest, limit: int) ->
 
 def _failures(engine: Engine, selection: Selection, keys: AbstractSet[Key] | None) -> FailureCauses:
     """Return the most severe causes of failures of conversations; `keys` restricts the selection, None does not."""
-    causes = found_failures(engine, selection, keys=keys).groups
+    causes = found_failures(engine, selection, keys=keys, listed=0).groups
     rows = [
         FailureCause(
             title=group.title,
             severity=group.severity,
-            failures=len(group.failures),
+            failures=group.count,
             conversations=group.conversations,
             share=group.share,
             first_seen_ns=group.first_seen_ns,

@@ -308,12 +308,11 @@ def limit_row(limit: Limit, group: Group, summary: MetricSummary | None) -> Gate
 
 def severity_row(conditions: GateSettings, group: Group, failures: Failures, checked: int) -> GateRow:
     """Return the row of the condition on severe failures; `checked` conversations of the group could have one."""
-    of_agent = failures.of_agent(group.agent)
-    group_failures = of_agent.failures
-    keys = {(failure.location.environment, failure.location.conversation_id) for failure in group_failures}
+    causes = failures.of_agent(group.agent).groups
+    count = sum(cause.count for cause in causes)
     reason = _no_failures(group, checked) if checked else _not_scored(group)
-    if group_failures:
-        reason = "; ".join(_causes(of_agent.groups))
+    if causes:
+        reason = "; ".join(_causes(causes))
     severity = conditions.fail_on_severity
     return GateRow(
         condition="severity",
@@ -321,10 +320,10 @@ def severity_row(conditions: GateSettings, group: Group, failures: Failures, che
         agent=group.agent,
         operator="=",
         limit=0,
-        value=float(len(group_failures)) if group_failures or checked else None,
+        value=float(count) if causes or checked else None,
         label=severity if severity == "critical" else f"{severity} or worse",
-        n=max(checked, len(keys)),
-        verdict="fail" if group_failures else "pass" if checked else "no_data",
+        n=max(checked, sum(cause.conversations for cause in causes)),
+        verdict="fail" if causes else "pass" if checked else "no_data",
         reason=reason,
     )
 
@@ -539,7 +538,7 @@ class Gate:
     @cached_property
     def _failures(self) -> Failures:
         assert self.conditions.fail_on_severity != "none"  # noqa: S101 — used for this condition only
-        failures = found_failures(self.engine, self.selection, keys=self._keys)
+        failures = found_failures(self.engine, self.selection, keys=self._keys, listed=0)
         return failures.of(self.conditions.fail_on_severity)
 
     @cached_property

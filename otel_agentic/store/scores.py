@@ -332,25 +332,34 @@ def _replace(con: DuckDBPyConnection, requested: Mapping[str, list[Any]], tables
         rows_with(con, requested, statement, fetch=False)
 
 
-#: Conversations with a core score, and the evaluations of evaluators that have no final score for them.
+#: Conversations with a core score, and the evaluations of evaluators that have no final score for them. The evaluations of
+#: each conversation are a set of bits: grouping by both would take a row of a hash table for each pair.
 _LACKING: Final = f"""
 WITH core AS (
     SELECT c.environment, c.conversation_id, c.revision, c.window_time
     FROM conversations c JOIN conversation_scores s USING (environment, conversation_id, revision)
     WHERE s.evaluation_id = $core AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
         AND ($live IS NOT TRUE OR c.closed_by <> 'end_of_input')
-), done AS (
-    SELECT evaluation_id, environment, conversation_id, revision
-    FROM scores
-    WHERE evaluator <> 'core' AND NOT superseded AND evaluation_id IN (SELECT unnest($ids))
-    GROUP BY ALL
-    HAVING NOT bool_or(coalesce(reason IN (SELECT unnest($open)), false) AND evaluation_id IN (SELECT unnest($judged)))
+), wanted AS (
+    SELECT unnest($ids) AS evaluation_id, generate_subscripts($ids, 1)::INTEGER - 1 AS number
+), scored AS (
+    SELECT
+        environment, conversation_id, revision, bitstring_agg(number, 0, $last) AS found,
+        bitstring_agg(number, 0, $last) FILTER (
+            list_contains($open, reason) AND list_contains($judged::VARCHAR[], evaluation_id)
+        ) AS waiting
+    FROM scores JOIN wanted USING (evaluation_id)
+    WHERE evaluator <> 'core' AND NOT superseded
+    GROUP BY environment, conversation_id, revision
+), incomplete AS (
+    SELECT * FROM core LEFT JOIN scored USING (environment, conversation_id, revision)
+    WHERE found IS NULL OR waiting IS NOT NULL OR bit_count(found) <= $last
 )
-SELECT core.environment, core.conversation_id, list(w.evaluation_id)
-FROM core CROSS JOIN (SELECT unnest($ids) AS evaluation_id) w
-ANTI JOIN done USING (evaluation_id, environment, conversation_id, revision)
-GROUP BY core.environment, core.conversation_id, core.window_time
-ORDER BY core.window_time, core.environment, core.conversation_id
+SELECT environment, conversation_id, list(evaluation_id)
+FROM incomplete CROSS JOIN wanted
+WHERE found IS NULL OR get_bit(found, number) = 0 OR coalesce(get_bit(waiting, number) = 1, false)
+GROUP BY environment, conversation_id, window_time
+ORDER BY window_time, environment, conversation_id
 """  # noqa: S608 — a constant of our own
 
 
@@ -378,6 +387,7 @@ def missing_evaluations(
         "core": core,
         "ids": list(evaluations),
         "judged": [evaluation_id for evaluation_id, asks_judge in evaluations.items() if asks_judge],
+        "last": len(evaluations) - 1,
         "open": list(OPEN_REASONS),
         "live": live,
         **bounds(selection),

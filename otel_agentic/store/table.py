@@ -128,6 +128,13 @@ def rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> li
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
+def split_by_kind(con: DuckDBPyConnection, sql: str) -> dict[int, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the column `ended_ns` of a query by its column `kind`, by which its rows are sorted."""
+    columns = con.execute(sql).fetchnumpy()
+    kinds, starts = np.unique(np.asarray(columns["kind"]), return_index=True)
+    return dict(zip(kinds.tolist(), np.split(np.asarray(columns["ended_ns"]), starts)[1:], strict=True))
+
+
 def parse_json(text: str | None) -> Any:
     """Return the value of a JSON text from the database, None for null."""
     return None if text is None else orjson.loads(text)

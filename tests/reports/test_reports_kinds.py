@@ -11,12 +11,14 @@ import orjson
 import pytest
 
 from otel_agentic.commands import Commands
+from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.operations import Totals
+from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.reports import metric_summary
 from otel_agentic.reports.gate_conditions import GateSelection
 from otel_agentic.reports.report import ReportRequest
 from otel_agentic.store.queries.conversations import Kinds, KindTable
-from otel_agentic.store.queries.failures import core_failures, failing_tools
+from otel_agentic.store.queries.failures import failing_tools, problem_scores
 from otel_agentic.store.queries.scores import (
     KindGroups,
     conversations_of,
@@ -222,9 +224,27 @@ def test_failed_conversations_are_selected_once(engine: Engine) -> None:
     fill(engine)
     with engine.store.read() as con:
         planned: Any = PlannedConnection(con)
-        assert core_failures(planned, Selection())
+        assert problem_scores(planned, Selection(), FailureRules((), EvaluatorSettings())).scores
 
-    assert [scans["conversations"] for scans in planned.scans] == [1, 0, 0, 0, 0, 0]
+    assert [scans["conversations"] for scans in planned.scans] == [2, 0, 0, 0, 0, 0]
+    assert [scans["scores"] for scans in planned.scans] == [3, 0, 0, 0, 0, 0]
+
+
+def test_conversations_with_the_same_failures_are_read_once(engine: Engine) -> None:
+    fill(engine)
+    with engine.store.read() as con:
+        result = problem_scores(con, Selection(), FailureRules((), EvaluatorSettings()), listed=1)
+        failed = con.execute(
+            "SELECT environment, conversation_id FROM conversation_scores WHERE outcome = 'fail' AND NOT superseded"
+        ).fetchall()
+
+    kinds = {location for location, _ in result.scores}
+    assert 0 < len(kinds) < len(failed)
+    assert sum(location.count for location in kinds) == len(failed)
+    assert {location: len(ends) for location, ends in result.ends_ns.items()} == {kind: kind.count for kind in kinds}
+    for kind, (newest,) in result.members.items():
+        assert (newest.conversation_id, newest.ended_ns) == (kind.conversation_id, max(result.ends_ns[kind]))
+        assert kind.first[0] == min(result.ends_ns[kind])
 
 
 def test_the_history_of_faults_is_computed_once(engine: Engine) -> None:

@@ -6,11 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from otel_agentic.commands import LocalClient
 from otel_agentic.commands.registry import Command, Context
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
@@ -80,6 +82,18 @@ def test_a_query_on_arrays_that_needs_too_much_memory_fails_for_this_reason(open
 
     with pytest.raises(duckdb.OutOfMemoryException), store.read() as con:
         rows_with(con, {"number": range(100)}, f"{GREEDY}, requested")
+
+
+@pytest.mark.parametrize(("limits", "memory"), [({}, "91.5 MiB"), ({"memory_limit_mb": 256}, "244.1 MiB")])
+def test_a_command_on_a_file_needs_less_memory_unless_the_settings_set_it(
+    tmp_path: Path, limits: dict[str, int], memory: str
+) -> None:
+    settings = Settings.model_validate({"store": {"db": tmp_path / "t.duckdb", **limits}})
+    with Engine(settings, create=True) as engine:
+        assert value(engine.store, "SELECT current_setting('memory_limit')") == "244.1 MiB"
+
+    with closing(LocalClient(settings, lambda *_: None)) as client:
+        assert value(client.opened().store, "SELECT current_setting('memory_limit')") == memory
 
 
 def greedy(context: Context) -> None:

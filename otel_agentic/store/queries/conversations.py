@@ -7,17 +7,28 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
-
 from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.conversations import conversations_named, shared_id_message
 from otel_agentic.store.score_rows import ANSWER, CONVERSATION, HAS_ANSWER_SCORE, TOOLS
-from otel_agentic.store.table import ASKS, BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
+from otel_agentic.store.table import (
+    ASKS,
+    BOUNDS,
+    Key,
+    Row,
+    Selection,
+    bounds,
+    key_columns,
+    parse_json,
+    rows,
+    rows_with,
+    split_by_kind,
+)
 from otel_agentic.windows.model import ScoredConversation
 
 if TYPE_CHECKING:
+    import numpy as np
     from duckdb import DuckDBPyConnection
 
 
@@ -621,9 +632,7 @@ class KindTable:
 
     def times(self) -> dict[int, np.ndarray[Any, np.dtype[np.int64]]]:
         """Return when each conversation of a kind ended, ns, ascending."""
-        columns = self.con.execute(_KIND_TIMES).fetchnumpy()
-        kinds, starts = np.unique(np.asarray(columns["kind"]), return_index=True)
-        return dict(zip(kinds.tolist(), np.split(np.asarray(columns["ended_ns"]), starts)[1:], strict=True))
+        return split_by_kind(self.con, _KIND_TIMES)
 
     @property
     def period(self) -> tuple[int, int] | None:
