@@ -74,7 +74,6 @@ _CONSTANTS = {
     "severity_signs": filters.SEVERITY_SIGNS,
     "tiers": {name: style for name, style in filters.TIERS.items() if name},
     "tier_styles": filters.TIERS,
-    "turn_limit": conversation.MAX_TURNS,
     "value_limit": filters.VALUE_LIMIT,
 }
 
