@@ -329,7 +329,7 @@ WITH core AS (
         AND ($live IS NOT TRUE OR c.closed_by <> 'end_of_input')
 ), done AS (
     SELECT evaluation_id, environment, conversation_id, revision
-    FROM scores
+    FROM scores SEMI JOIN core USING (environment, conversation_id, revision)
     WHERE evaluator <> 'core' AND NOT superseded AND evaluation_id IN (SELECT unnest($ids))
     GROUP BY ALL
     HAVING NOT bool_or(coalesce(reason IN (SELECT unnest($open)), false) AND evaluation_id IN (SELECT unnest($judged)))
