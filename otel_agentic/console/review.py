@@ -189,7 +189,7 @@ def record(client: Client, request: PageRequest) -> str:
         random_sample=queue is not None and _is_random(queue),
     )
     after = rates(client, details.agent_name).get(group, NO_RATE)
-    message = _message(result) if before == after else f"{_message(result)} {before} → {after}."
+    message = _message(result) if before == after else f"{_message(result)} {rate_change(before, after)}"
     if queue is None:
         return page_url("/conversation", id=result.conversation_id, environment=result.environment, recorded=message)
     undo = {} if result.retracted else {"undo": result.conversation_id, "undo_environment": result.environment}
@@ -213,6 +213,15 @@ def _rate(group: ReportGroup) -> str:
     rate = interval(rates_by_k(shown_estimates(group), "pass_pow_k")[k])
     name = " ".join(part for part in (group.agent, group.agent_version) if part)
     return f"pass^{k} of {name}: {rate}, coverage {percent(group.coverage)}, {group.c} of {group.n} correct"
+
+
+def rate_change(before: str, after: str) -> str:
+    """Return the change of a rate as a sentence, without repeating its name.
+
+    >>> rate_change("pass^3 of shop: .500", "pass^3 of shop: .625")
+    'pass^3 of shop: .500 → .625.'
+    """
+    return f"{before} → {after.removeprefix(before.partition(': ')[0] + ': ')}."
 
 
 def _message(result: RecordedLabel) -> str:

@@ -454,7 +454,7 @@ def _times(con: DuckDBPyConnection, trace_ids: AbstractSet[str]) -> list[tuple[A
     return rows + rows_with(con, _traces(older), _TIMES, {"from": 0}) if first_recent and older else rows
 
 
-def assign(con: DuckDBPyConnection, linked: Iterable[Linked], failed: Container[Key] = frozenset()) -> None:
+def assign(con: DuckDBPyConnection, linked: Iterable[Linked], failed: Container[Item] = frozenset()) -> None:
     """Store the conversation that each segment was linked to, and that it was built with it unless it is in `failed`."""
     rows = [
         (segment, conversation) for conversation in linked for segment in (*conversation.segments, *conversation.echoes)

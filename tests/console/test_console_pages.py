@@ -217,8 +217,8 @@ def test_pages_of_an_empty_store_name_the_next_step(empty: RunningConsole) -> No
     with empty.session() as session:
         assert "otel-agentic run -- COMMAND" in text_of(session.get("/"))
         assert "OTEL_EXPORTER_OTLP_ENDPOINT" in text_of(session.get("/collector"))
-        assert "This queue is empty" in text_of(session.get("/review"))
-        assert "No conversation is stored yet" in text_of(session.get("/conversations"))
+        assert "This queue is empty: no closed conversation" in text_of(session.get("/review"))
+        assert "No conversation is stored yet. Send spans" in text_of(session.get("/conversations"))
         assert session.get("/tools").status_code == session.get("/cases").status_code == 200
 
 
@@ -254,14 +254,14 @@ def test_every_turn_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
         feed(engine, speak_genai(script))
     cases = write_cases(tmp_path / "c.jsonl", [{"case_id": "trains", "turns": turns}])
     done("evaluate", "--db", db, "--cases", cases, "--close-open")
-    shown: list[str] = []
+    numbers: list[str] = []
     for running in serving(db):
         with running.session() as session:
             target = "/conversation?id=long"
             while target:
                 page = session.get(target)
                 assert len(page.content) < 300_000
-                shown += re.findall(r'id="c-t(\d+)"', page.text)
+                numbers += re.findall(r'id="c-t(\d+)"', page.text)
                 assert set(re.findall(r'href="#c-t(\d+)"', page.text)) <= set(re.findall(r'id="c-t(\d+)"', page.text))
                 target = unescape("".join(re.findall(r'href="([^"]+)">Later turns', page.text)))
             first = session.get("/conversation?id=long")
@@ -272,7 +272,7 @@ def test_every_turn_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
             (later,) = {unescape(link) for link in re.findall(r'href="([^"]+)">Later turns', reviewed.text)}
             assert 'id="c-t31"' in session.get(later).text
 
-    assert shown == [str(number) for number in range(1, 101)]
+    assert numbers == [str(number) for number in range(1, 101)]
     assert chip.endswith("#c-t71")
     assert "no turn at this position" in text_of(beyond)
     assert "/conversation?id=long&turns=90" in links_of(beyond)

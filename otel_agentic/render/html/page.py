@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from otel_agentic.render.html import conversation, failures, filters, reliability
+from otel_agentic.render.html import failures, filters, reliability
 from otel_agentic.render.html.sections import PageView
 from otel_agentic.render.report_notes import shown_estimates
 from otel_agentic.render.report_tables import (
