@@ -107,7 +107,7 @@ def main() -> None:
         return
     with _folder(options.folder) as folder:
         for spans in options.spans or _SPANS:
-            _measure(_store(folder, spans), spans, tuple(options.only or ("",)))
+            _measure(grown_store(folder, spans), spans, tuple(options.only or ("",)))
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def _settings(db: Path) -> Settings:
     return Settings.model_validate({"store": {"db": db}})
 
 
-def _store(folder: Path, spans: int) -> Path:
+def grown_store(folder: Path, spans: int) -> Path:
     """Return the store with so many spans; it is built if it is missing."""
     source, db = folder / "chats.duckdb", folder / f"growth-{spans}.duckdb"
     if not source.exists():

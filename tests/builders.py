@@ -217,7 +217,8 @@ SELECT
     trace_id, '' AS environment, 's' AS service, name AS explicit_id, name AS conversation_id,
     CAST('[]' AS VARCHAR[]) AS linked_traces, CAST('[]' AS VARCHAR[]) AS history_in, $spans AS events,
     make_timestamp_ns(began) AS started_at, make_timestamp_ns(began + $spans * 1000000) AS ended_at,
-    make_timestamp_ns($now) AS received_until, make_timestamp_ns($now) AS received_from, false AS clock_ahead
+    make_timestamp_ns($now) AS received_until, make_timestamp_ns($now) AS received_from, false AS clock_ahead,
+    true AS built
 FROM made
 """,
     """

@@ -15,7 +15,7 @@ import orjson
 
 from otel_agentic.console.pages import Page, flat
 from otel_agentic.console.requests import PERIODS, SELECTION, ConsoleLinks, PageRequest, page_url
-from otel_agentic.console.review import NO_RATE, Rates, rates
+from otel_agentic.console.review import NO_RATE, Rates, rate_change, rates
 from otel_agentic.errors import BadInputError, UsageError, codes_of
 from otel_agentic.render.html.conversation import Call, expected_call
 from otel_agentic.render.html.difference import Difference, differences
@@ -238,7 +238,7 @@ def effect(evaluated: int, changed: Sequence[OutcomeChange], before: Rates, afte
 def _changed_rates(changed: Sequence[OutcomeChange], before: Rates, after: Rates) -> list[str]:
     groups = dict.fromkeys((row.agent, row.agent_version) for row in changed)
     return [
-        f"{before.get(group, NO_RATE)} → {after.get(group, NO_RATE)}."
+        rate_change(before.get(group, NO_RATE), after.get(group, NO_RATE))
         for group in list(groups)[:_MAX_RATES]
         if before.get(group) != after.get(group)
     ]

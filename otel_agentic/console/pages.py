@@ -50,8 +50,7 @@ _WINDOWS: Final = PERIODS | {"n200": "newest 200"}
 _GROUPINGS: Final = ("version", "agent", "environment", "service", "tag", "case", "tool", *ATTRIBUTES)
 _NAME: Final = 60
 _MAX_TEXT: Final = 20_000
-_MAX_SPANS: Final = 500
-_MAX_TURNS: Final = 500
+_MAX_SPANS: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,12 +170,15 @@ def conversation(client: Client, request: PageRequest) -> Page:
     offset = request.number("spans") or 0
     spans = client.get(SpanList, "conversation_spans", **key, offset=offset, limit=_MAX_SPANS)
     labels = client.get(AnnotationList, "truth_annotations", conversation_id=key["conversation_id"])
-    view = Conversation.of(details, "c", max_turns=_MAX_TURNS)
+    view = conversation_view(details, request)
+    shown_turns = range(view.turns_before, view.turns_before + len(view.turns))
+    metrics = [metric for metric in details.metrics if metric.turn_index is None or metric.turn_index in shown_turns]
     return Page(
         template="details",
         values={
             "view": view,
             "details": details,
+            "metrics": metrics,
             "slices": [(name, page_url("/conversations", in_slice=name)) for name in details.conversation.slices],
             "annotations": [row for row in labels.annotations if row.environment == view.environment],
             "waterfall": waterfall(spans.spans),
@@ -192,6 +194,15 @@ def conversation(client: Client, request: PageRequest) -> Page:
         },
         payload=details,
     )
+
+
+def conversation_view(details: ConversationDetails, request: PageRequest) -> Conversation:
+    """Return a conversation with the turns from the position of the parameter `turns`, and links to its other turns."""
+
+    def page(first: int) -> str:
+        return request.url(turns=str(first) if first else None, recorded=None)
+
+    return Conversation.of(details, "c", first=request.number("turns") or 0, page=page)
 
 
 def _case_link(details: ConversationDetails) -> str | None:

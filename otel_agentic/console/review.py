@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from otel_agentic.console.pages import FILTERS, Page
+from otel_agentic.console.pages import FILTERS, Page, conversation_view
 from otel_agentic.console.requests import PERIODS, PageRequest, page_url
-from otel_agentic.render.html.conversation import Conversation
 from otel_agentic.render.html.reliability import high_k
 from otel_agentic.render.report_notes import rates_by_k, shown_estimates
 from otel_agentic.render.text import interval, percent
@@ -38,7 +37,6 @@ _QUEUES: Final = {
     "not evaluated": {"order": "newest", "outcome": "not_evaluated"},
     "disagreements": {"order": "newest", "disagreements": "1"},
 }
-_MAX_TURNS: Final = 500
 #: An open conversation is reserved this long, seconds.
 _CLAIM_S: Final = 900.0
 NO_RATE: Final = "no evaluated conversation"
@@ -48,8 +46,8 @@ Rates: TypeAlias = dict[tuple[str | None, str | None], str]
 Key: TypeAlias = tuple[str, str]
 #: Conditions that may depend on the outcome: the conversations that meet one are no random sample of an agent's.
 _BIASED: Final = {*FILTERS, "disagreements"}
-#: Parameters that describe the previous verdict.
-_NO_PREVIOUS: Final = {"recorded": None, "undo": None, "undo_environment": None}
+#: Parameters that describe the previous verdict, and the position in the conversation.
+_NO_PREVIOUS: Final = {"recorded": None, "undo": None, "undo_environment": None, "turns": None}
 
 
 class Claims:
@@ -99,7 +97,7 @@ def review(claims: Claims, client: Client, request: PageRequest) -> Page:
     return Page(
         template="review",
         values={
-            "view": None if details is None else Conversation.of(details, "c", max_turns=_MAX_TURNS),
+            "view": None if details is None else conversation_view(details, request),
             "own": own,
             "agreement": labels.agreement,
             "votes_given": [
@@ -191,7 +189,7 @@ def record(client: Client, request: PageRequest) -> str:
         random_sample=queue is not None and _is_random(queue),
     )
     after = rates(client, details.agent_name).get(group, NO_RATE)
-    message = _message(result) if before == after else f"{_message(result)} {before} → {after}."
+    message = _message(result) if before == after else f"{_message(result)} {rate_change(before, after)}"
     if queue is None:
         return page_url("/conversation", id=result.conversation_id, environment=result.environment, recorded=message)
     undo = {} if result.retracted else {"undo": result.conversation_id, "undo_environment": result.environment}
@@ -215,6 +213,15 @@ def _rate(group: ReportGroup) -> str:
     rate = interval(rates_by_k(shown_estimates(group), "pass_pow_k")[k])
     name = " ".join(part for part in (group.agent, group.agent_version) if part)
     return f"pass^{k} of {name}: {rate}, coverage {percent(group.coverage)}, {group.c} of {group.n} correct"
+
+
+def rate_change(before: str, after: str) -> str:
+    """Return the change of a rate as a sentence, without repeating its name.
+
+    >>> rate_change("pass^3 of shop: .500", "pass^3 of shop: .625")
+    'pass^3 of shop: .500 → .625.'
+    """
+    return f"{before} → {after.removeprefix(before.partition(': ')[0] + ': ')}."
 
 
 def _message(result: RecordedLabel) -> str:

@@ -40,11 +40,10 @@ _MOST_IN_PART: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A trace whose segments a worker holds, since the reading number `reading`, which began at `read_ns`."""
+    """A trace whose segments a worker holds, since the reading number `reading`."""
 
     worker: int
     reading: int
-    read_ns: int
 
 
 class WorkerSegments(SegmentReader):
@@ -64,7 +63,7 @@ class WorkerSegments(SegmentReader):
         A commit of more spans after this call ends that, even if the rows already include these spans.
         """
         reading = next(self._readings)
-        held = Held(worker=worker, reading=reading, read_ns=self._store.clock())
+        held = Held(worker=worker, reading=reading)
         with self._lock:
             self._held |= dict.fromkeys(trace_ids, held)
         return reading
@@ -118,7 +117,9 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rebuilding:
-    """Conversations, or loose traces, that a worker rebuilds: what they may affect, and when the oldest was read.
+    """Conversations, or loose traces, that a worker rebuilds, and what they may affect.
+
+    More of the traces may have arrived since `read_ns`.
 
     `needs_held`: the worker must still hold segments for this.
     """
@@ -258,10 +259,10 @@ class PooledRebuilder(Rebuilder):
         return view, frozenset(traces)
 
     def _submit_rebuild(self, items: Sequence[Any], view: Families, traces: frozenset[str]) -> _Rebuilding:
+        read_ns = self._store.clock()
         held = self._at_workers.held(traces)
         worker = self._worker_of(held)
         readings = {trace_id: item.reading for trace_id, item in held.items() if item.worker == worker}
-        read_ns = min([self._store.clock(), *(held[trace_id].read_ns for trace_id in readings)])
         with self._store.read() as con:
             rows = load_rows(con, traces - readings.keys())
         task = RebuildTask(

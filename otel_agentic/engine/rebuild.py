@@ -436,7 +436,7 @@ class Rebuilder:
             linked: the conversations.
             dissolved: conversations in view that are not among them.
             closed_by: see `rebuild`.
-            now_ns: when the spans were read; others may have arrived since.
+            now_ns: a time before the spans were read; others may have arrived since.
             assembled: returns a conversation as if it were open, and its end mark; None assembles it.
         """
         assembled = assembled or self._assemble
@@ -478,7 +478,7 @@ class Rebuilder:
         vanished = frozenset(key for key in dissolved & before.keys() if not before[key].dissolved)
 
         def write(con: Connection) -> None:
-            links.assign(con, linked)
+            links.assign(con, linked, {failure.item for failure in failures})
             supersede(con, vanished)
             save_conversations(con, built, now_ns)
 

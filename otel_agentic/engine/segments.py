@@ -29,7 +29,7 @@ _SPAN_BYTES: Final = 11 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTraces:
-    """The segments of traces, by trace id; `read_ns` is a time before any of them was read.
+    """The segments of traces; more of the traces may have arrived since `read_ns`.
 
     `arrivals` contains, for each trace that was read just now, when its parts were committed.
     """
@@ -51,7 +51,6 @@ class _Entry:
     arrival: Arrival
     size_bytes: int = 0
     segments: Sequence[Segment] | None = None
-    read_ns: int = 0
 
 
 class SegmentReader:
@@ -146,6 +145,7 @@ class SegmentReader:
 
     def _read(self, trace_ids: Collection[str]) -> ReadTraces:
         outdated: set[str] = set()
+        read_ns = self._store.clock()  # segments in memory include all arrivals, too: more arrivals discard them
         with self._lock:
             entries = {trace_id: self._entries.get(trace_id) for trace_id in dict.fromkeys(trace_ids)}
             segments = {
@@ -153,12 +153,8 @@ class SegmentReader:
                 for trace_id, entry in entries.items()
                 if entry is not None and entry.segments is not None
             }
-            times_ns = [
-                entry.read_ns for trace_id, entry in entries.items() if entry is not None and trace_id in segments
-            ]
             self._outdated.append(outdated)  # before the store is read: later commits are not in it
         try:
-            read_ns = self._store.clock()
             unread = {trace_id: entry for trace_id, entry in entries.items() if trace_id not in segments}
             loaded = self._load(unread)
             by_trace: dict[str, list[Segment]] = {trace_id: [] for trace_id in loaded}
@@ -169,14 +165,14 @@ class SegmentReader:
             with self._lock:
                 for trace_id, entry in loaded.items():
                     if trace_id not in outdated and by_trace[trace_id]:
-                        entry.segments, entry.read_ns = by_trace[trace_id], read_ns
+                        entry.segments = by_trace[trace_id]
                         self._keep(trace_id, entry)
         finally:
             with self._lock:
                 self._outdated = [traces for traces in self._outdated if traces is not outdated]
         return ReadTraces(
             segments=[segment for own in (*segments.values(), *by_trace.values()) for segment in own],
-            read_ns=min([*times_ns, read_ns]),
+            read_ns=read_ns,
             arrivals={trace_id: entry.arrival for trace_id, entry in loaded.items()},
         )
 

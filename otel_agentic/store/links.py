@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
@@ -99,14 +99,14 @@ SEMI JOIN requested USING (environment, conversation_id)
 SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded AND closed_by IS NULL) USING (environment, conversation_id)
 GROUP BY l.environment, l.conversation_id
 """
-#: Conversations that are open or not built yet, or whose traces were read after they were built (closed ones, too, if a
-#: process was killed in between); and those that no longer have a trace, with the current time as their last arrival.
+#: Conversations that are open or do not include all that was read of their traces (closed ones, too, if a process was
+#: killed in between); and those that no longer have a trace, with the current time as their last arrival.
 _LAST_ARRIVALS: Final = """
 SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until)), bool_or(l.explicit_id IS NOT NULL)
 FROM trace_links l
 LEFT JOIN conversations c
     ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
-WHERE l.conversation_id IS NOT NULL AND (c.closed_by IS NULL OR l.received_until > c.built_at)
+WHERE l.conversation_id IS NOT NULL AND (c.closed_by IS NULL OR NOT l.built)
 GROUP BY l.environment, l.conversation_id
 UNION ALL
 SELECT c.environment, c.conversation_id, $now, c.link_method = 'explicit'
@@ -121,7 +121,7 @@ FROM trace_links l
 LEFT JOIN conversations c
     ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
 WHERE l.conversation_id IS NOT NULL
-    AND (c.conversation_id IS NULL OR (c.closed_by IS NOT NULL AND l.received_until > c.built_at))
+    AND (c.conversation_id IS NULL OR (c.closed_by IS NOT NULL AND NOT l.built))
 """
 #: The conversations that a collector has read and not built yet, as until `conversations.turn_idle_s` after their last span.
 _AWAITED: Final = """
@@ -204,10 +204,10 @@ WHERE l.rowid >= $from
 """
 _ASSIGN: Final = """
 UPDATE trace_links l
-SET conversation_id = w.conversation_id
+SET conversation_id = w.conversation_id, built = w.built
 FROM requested w
 WHERE l.trace_id = w.trace_id AND l.environment = w.environment AND l.explicit_id IS NOT DISTINCT FROM w.explicit_id
-    AND l.conversation_id IS DISTINCT FROM w.conversation_id
+    AND (l.conversation_id IS DISTINCT FROM w.conversation_id OR l.built <> w.built)
 """
 
 
@@ -325,6 +325,7 @@ def save_segments(
             "received_until": [arrivals[segment.trace_id].last_ns for segment in rows],
             "received_from": [first_ns_of[segment.trace_id] for segment in rows],
             "clock_ahead": [segment.trace_id in clocks_ahead for segment in rows],
+            "built": [False] * len(rows),
         },
     )
     return before
@@ -453,15 +454,19 @@ def _times(con: DuckDBPyConnection, trace_ids: AbstractSet[str]) -> list[tuple[A
     return rows + rows_with(con, _traces(older), _TIMES, {"from": 0}) if first_recent and older else rows
 
 
-def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
-    """Store the conversation that each segment was linked to."""
+def assign(con: DuckDBPyConnection, linked: Iterable[Linked], failed: Container[Item] = frozenset()) -> None:
+    """Store the conversation that each segment was linked to, and that it was built with it unless it is in `failed`."""
     rows = [
-        (segment, conversation.conversation_id)
-        for conversation in linked
-        for segment in (*conversation.segments, *conversation.echoes)
+        (segment, conversation) for conversation in linked for segment in (*conversation.segments, *conversation.echoes)
     ]
-    requested = fields_of([segment for segment, _ in rows], "trace_id", "environment", "explicit_id")
-    rows_with(con, {**requested, "conversation_id": [str(name) for _, name in rows]}, _ASSIGN, fetch=False)
+    requested = {
+        **fields_of([segment for segment, _ in rows], "trace_id", "environment", "explicit_id"),
+        "conversation_id": [str(conversation.conversation_id) for _, conversation in rows],
+        "built": [
+            (conversation.environment, str(conversation.conversation_id)) not in failed for _, conversation in rows
+        ],
+    }
+    rows_with(con, requested, _ASSIGN, fetch=False)
 
 
 def _traces(trace_ids: Iterable[str]) -> dict[str, list[str]]:

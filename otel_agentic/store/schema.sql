@@ -62,7 +62,8 @@ CREATE TABLE trace_links (
     received_from TIMESTAMP_NS NOT NULL, -- oldest received_at of the trace, ever
     clock_ahead BOOLEAN NOT NULL, -- true when a span ended more than five minutes after it was received: its sender's clock is wrong
     query_digest VARCHAR, -- digest of the query, null when none was captured
-    scopes VARCHAR[] -- names of the instrumentation scopes that report it
+    scopes VARCHAR[], -- names of the instrumentation scopes that report it
+    built BOOLEAN NOT NULL DEFAULT true -- true when the conversation was built from all that was read
 );
 
 -- One row is a trace or a conversation whose spans are stored, but which could not be rebuilt: it is in no table below. The row goes once a later rebuild succeeds.
@@ -886,9 +887,7 @@ SELECT
     f.tried, -- of a missing call, how often the tool returned an error where it was expected
     coalesce(f.trace_id, t.trace_id) AS trace_id, -- trace of the actual call, or of the turn without one
     coalesce(f.span_id, t.span_id) AS span_id, -- span of the actual call, or of the turn without one
-    f.evaluation_id, -- evaluation
-    f.actual AS made, -- deprecated: former name of `actual`
-    m.arguments AS made_call -- deprecated: former name of `actual_call`
+    f.evaluation_id -- evaluation
 FROM tool_faults f
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
@@ -918,9 +917,7 @@ SELECT
     sum(n.used) / nullif(sum(n.known), 0) AS utilization, -- share of results that were used, of those of which it is known; null when of none
     sum(n.known)::BIGINT AS known_results, -- results of which it is known whether they were used
     make_timestamptz(epoch_ns(min(c.ended_at)) // 1000) AS first_seen, -- end of the oldest conversation with it
-    make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_seen, -- end of the newest conversation with it
-    sum(n.actual)::BIGINT AS made, -- deprecated: former name of `actual`
-    sum(n.unexpected)::BIGINT AS unasked -- deprecated: former name of `unexpected`
+    make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_seen -- end of the newest conversation with it
 FROM tool_counts n
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
@@ -1062,9 +1059,7 @@ SELECT
     e.actual_call AS actual_call, -- arguments of the actual call there
     e.error AS error, -- why the actual call failed there
     e.trace_id AS trace_id, -- trace there
-    e.span_id AS span_id, -- span there
-    e.actual AS made, -- deprecated: former name of `actual`
-    e.actual_call AS made_call -- deprecated: former name of `actual_call`
+    e.span_id AS span_id -- span there
 FROM problems p
 JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
     AND e.environment = p.environment AND e.tool = p.tool AND e.fault = p.fault

@@ -1,9 +1,11 @@
-"""A store in which every name and text is hostile: markup, scripts, text of another direction, and very long words."""
+"""A store in which every name and text is hostile: markup, text of another direction, very long words, NUL, emoji."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
+
+import duckdb
 
 from tests.cli.pictured import store_windows, window
 from tests.cli.running import done
@@ -13,7 +15,22 @@ SCRIPT: Final = "<script>alert(1)</script>\"'&amp;`$a_b$`"
 IMAGE: Final = '"><img src=x onerror=alert(1)><!--'
 _TURNED: Final = "مرحبا \u202egnp.exe"
 LONG: Final = "y" * 500
+_LONG_TEXT: Final = "z" * 10_000
+_FAMILY: Final = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL} \0 end"
 _AGENTS: Final = (SCRIPT, _TURNED, LONG, "日本語")
+
+
+def planted_columns(db: Path) -> list[str]:
+    """Return the columns of tables in which a script is stored."""
+    with duckdb.connect(db, read_only=True) as con:
+        columns = con.execute(
+            "SELECT table_name, column_name FROM duckdb_columns() JOIN duckdb_tables() USING (table_name) ORDER BY ALL"
+        ).fetchall()
+        return [
+            f"{table}.{column}"
+            for table, column in columns
+            if con.execute(f'FROM {table} WHERE contains("{column}"::VARCHAR, $1) LIMIT 1', ["alert(1)"]).fetchall()
+        ]
 
 
 def build_hostile(folder: Path) -> Path:
@@ -22,9 +39,9 @@ def build_hostile(folder: Path) -> Path:
     spans = [
         conversation(
             f"c{number}{SCRIPT}",
-            query=f"{SCRIPT}{IMAGE}",
+            query=f"{SCRIPT}{IMAGE}{_FAMILY}{_LONG_TEXT}",
             answer=f"{_TURNED}{SCRIPT}</bdi></details>",
-            calls=[(IMAGE, {IMAGE: f"</style>{SCRIPT}"}, f"ok{IMAGE}"), (LONG, {}, f"Error: no{SCRIPT}")],
+            calls=[(IMAGE, {IMAGE: f"</style>{SCRIPT}"}, f"ok{IMAGE}"), (LONG, {}, f"Error: no{SCRIPT}{_LONG_TEXT}")],
             agent=agent,
             version=f"</svg>{SCRIPT}",
             case=SCRIPT,

@@ -10,7 +10,7 @@ import pytest
 
 from otel_agentic.console.pages import PAGES
 from otel_agentic.net.tickets import new_ticket, secret_of
-from tests.cli.hostile import build_hostile
+from tests.cli.hostile import build_hostile, planted_columns
 from tests.console.conftest import RunningConsole, serving
 from tests.console.test_console_monitors import OBJECTIVE, raised
 from tests.console.test_console_pages import links_of
@@ -37,6 +37,8 @@ _OTHERS = [
 ]
 _PAGES = ["/", *(path for path in PAGES if path not in {"/conversation", "/span"}), _CONVERSATION, *_OTHERS]
 _WIDTHS = (1280, 390)
+#: Columns of the store that contain markup.
+_FIELDS = 40
 _ITEMS = 20
 
 
@@ -117,6 +119,7 @@ def test_hostile_text_executes_nothing(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, messages: list[str]
 ) -> None:
     db = build_hostile(tmp_path_factory.mktemp("hostile"))
+    assert len(planted_columns(db)) >= _FIELDS
     for console in serving(db):
         page = open_console(browser, console, "<script>alert(1)</script>", messages)
         with console.session() as session:
@@ -126,6 +129,9 @@ def test_hostile_text_executes_nothing(
         for target in sorted(target for target in targets if ".csv" not in target and ".json" not in target):
             page.goto(console.url + target)
             page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true })")
+            for width in _WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), target
         assert len(targets) > len(_PAGES)
         assert [message for message in messages if "404" not in message] == []
 

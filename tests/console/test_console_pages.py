@@ -12,9 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from otel_agentic.console.pages import PAGES
+from otel_agentic.engine.engine import Engine
+from otel_agentic.testing import AgentRunScript, scripted_call, speak_genai
+from tests.builders import feed
 from tests.cli.running import done
-from tests.cli.small import conversation, write_spans
+from tests.cli.small import conversation, write_cases, write_spans
 from tests.console.conftest import RunningConsole, serving
+from tests.stores import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,8 +217,8 @@ def test_pages_of_an_empty_store_name_the_next_step(empty: RunningConsole) -> No
     with empty.session() as session:
         assert "otel-agentic run -- COMMAND" in text_of(session.get("/"))
         assert "OTEL_EXPORTER_OTLP_ENDPOINT" in text_of(session.get("/collector"))
-        assert "This queue is empty" in text_of(session.get("/review"))
-        assert "No conversation is stored yet" in text_of(session.get("/conversations"))
+        assert "This queue is empty: no closed conversation" in text_of(session.get("/review"))
+        assert "No conversation is stored yet. Send spans" in text_of(session.get("/conversations"))
         assert session.get("/tools").status_code == session.get("/cases").status_code == 200
 
 
@@ -236,3 +240,39 @@ def test_every_span_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
 
     assert len(linked) == len(set(linked)) == 1101
     assert "The conversation has no span at this position." in text_of(beyond)
+
+
+def test_every_turn_of_a_long_conversation_is_reachable_in_pages_of_bounded_size(tmp_path: Path) -> None:
+    script, turns = AgentRunScript(conversation_id="long"), []
+    for number in range(100):
+        results = [scripted_call("book", {"seat": seat}, result="Booked. " * 100) for seat in range(4)]
+        script = script.ask(f"Book train {number}. " * 20).calls(*results).answers(f"Train {number} is booked. " * 20)
+        seats = [{"tool_name": "book", "parameters": {"seat": 9 if number == 70 else seat}} for seat in range(4)]
+        turns.append({"query": f"Book train {number}. " * 20, "tools": {"calls": seats}})
+    db = tmp_path / "t.duckdb"
+    with Engine(settings_for(db), create=True) as engine:
+        feed(engine, speak_genai(script))
+    cases = write_cases(tmp_path / "c.jsonl", [{"case_id": "trains", "turns": turns}])
+    done("evaluate", "--db", db, "--cases", cases, "--close-open")
+    numbers: list[str] = []
+    for running in serving(db):
+        with running.session() as session:
+            target = "/conversation?id=long"
+            while target:
+                page = session.get(target)
+                assert len(page.content) < 300_000
+                numbers += re.findall(r'id="c-t(\d+)"', page.text)
+                assert set(re.findall(r'href="#c-t(\d+)"', page.text)) <= set(re.findall(r'id="c-t(\d+)"', page.text))
+                target = unescape("".join(re.findall(r'href="([^"]+)">Later turns', page.text)))
+            first = session.get("/conversation?id=long")
+            (chip,) = {unescape(link) for link in re.findall(r'class="chip" href="([^"]*#c-t\d+)"', first.text)}
+            assert 'id="c-t71"' in session.get(chip).text
+            beyond = session.get("/conversation?id=long&turns=5000")
+            reviewed = session.get("/review")
+            (later,) = {unescape(link) for link in re.findall(r'href="([^"]+)">Later turns', reviewed.text)}
+            assert 'id="c-t31"' in session.get(later).text
+
+    assert numbers == [str(number) for number in range(1, 101)]
+    assert chip.endswith("#c-t71")
+    assert "no turn at this position" in text_of(beyond)
+    assert "/conversation?id=long&turns=90" in links_of(beyond)

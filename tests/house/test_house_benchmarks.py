@@ -16,6 +16,7 @@ ALLOWED: Final = {
     "bench_backfill.py",
     "bench_latency.py",
     "bench_retention.py",
+    "console.py",
     "cpu_time.py",
     "live.py",
     "load.py",

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic.commands.ingest import rebuild_pending
+from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.live.assembler import Assembler
 from otel_agentic.store.links import open_conversations
+from otel_agentic.testing import batch, span
 from tests.builders import revisions
 from tests.engine.retention_engine import Clock, retaining_engine, store_talk, talk
 
@@ -65,3 +67,42 @@ def test_an_ingest_leaves_conversations_open_that_a_collector_waits_for(tmp_path
             assert [("", "open")] == [
                 open_conversation.key for open_conversation in open_conversations(con, engine.clock())
             ]
+
+
+def open_ids(engine: Engine) -> list[str]:
+    """Return the ids of the conversations that a new collector takes as open."""
+    with engine.store.read() as con:
+        return sorted(conversation.key[1] for conversation in open_conversations(con, engine.clock()))
+
+
+def test_turns_read_at_different_times_are_built_together_and_later_spans_are_late(tmp_path: Path) -> None:
+    clock = Clock()
+    with retaining_engine(tmp_path / "t.duckdb", clock) as engine:
+        rebuilder, touched = engine.rebuilder, AffectedItems(keys=frozenset(), loose_traces=frozenset())
+        for hours, name in ((0, "a"), (1, "b"), (2, "a")):
+            clock.at(hours)
+            engine.store.accept(talk(name, hours))
+            touched |= rebuilder.read(rebuilder.pending())
+        assert open_ids(engine) == ["a", "b"]
+        clock.at(3)
+        rebuilder.rebuild(touched, lambda _: "idle")
+        assert open_ids(engine) == []
+
+        assert store_talk(engine, "a", 4).late_spans == len(talk("a", 4).spans)
+        assert open_ids(engine) == []
+
+
+def test_a_late_span_that_changes_nothing_leaves_its_conversation_closed(tmp_path: Path) -> None:
+    clock = Clock()
+    first = talk("c").spans[0]
+    with retaining_engine(tmp_path / "t.duckdb", clock) as engine:
+        store_talk(engine, "c")
+        clock.at(0.5)
+        engine.store.accept(batch(span("GET /", parent=first, start_ns=first.start_ns, end_ns=first.end_ns)))
+        touched = engine.rebuilder.read(engine.rebuilder.pending())
+        assert open_ids(engine) == ["c"]  # the span may change it
+        assert engine.rebuilder.rebuild(touched, lambda _: None).saved == ()
+
+    with retaining_engine(tmp_path / "t.duckdb", clock) as engine:
+        assert open_ids(engine) == []
+        assert revisions(engine) == [("c", 1, False)]

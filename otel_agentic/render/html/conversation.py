@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         TurnScore,
     )
 
-#: The largest number of turns of a conversation, of calls of a turn and of arguments of a call.
+#: The largest number of turns of a page, of calls of a turn and of arguments of a call.
 MAX_TURNS: Final = 30
 MAX_CALLS: Final = 20
 _MAX_ARGUMENTS: Final = 20
@@ -112,7 +112,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultChip:
-    """A fault of a tool call in a few words, and the anchor of its turn."""
+    """A fault of a tool call in a few words, and the link to its turn."""
 
     tool: str
     parameter: str | None
@@ -120,7 +120,7 @@ class FaultChip:
     difference: Difference | None
     #: Whether the tools of the conversation failed by it.
     failed: bool
-    anchor: str
+    href: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,18 +139,33 @@ class Conversation:
     criteria: Sequence[DecidingCriterion]
     faults: Sequence[FaultChip]
     turns: Sequence[Turn]
-    turns_left_out: int
+    #: The number of turns before those of this page, and of all turns.
+    turns_before: int
+    turn_count: int
+    #: The links to the turns before and after those of this page; None without any, or without other pages.
+    earlier_turns: str | None
+    later_turns: str | None
     #: Calls that any turn may make, and that none made.
     not_called: Sequence[CallRow]
     missing_outputs: Sequence[str]
 
     @classmethod
-    def of(cls, details: ConversationDetails, anchor: str, *, max_turns: int = MAX_TURNS) -> Conversation:
-        """Return the conversation with at most `max_turns` turns; the ids of its elements begin with `anchor`."""
+    def of(
+        cls, details: ConversationDetails, anchor: str, *, first: int = 0, page: Callable[[int], str] | None = None
+    ) -> Conversation:
+        """Return a conversation with at most `MAX_TURNS` turns.
+
+        Args:
+            details: the conversation.
+            anchor: the text that the ids of its elements begin with.
+            first: the number of turns before the first one.
+            page: returns the link to the page with a value of `first`; None if there are no other pages.
+        """
         conversation, score = details.conversation, details.score
-        turns = [_turn(turn, score, anchor) for turn in conversation.turns[:max_turns]]
+        count = len(conversation.turns)
+        turns = [_turn(turn, score, anchor) for turn in conversation.turns[first : first + MAX_TURNS]]
         anchors = {turn.anchor for turn in turns}
-        faults = [_chip(fault, anchor, anchors) for fault in _deciding_faults(score)]
+        faults = [_chip(fault, anchor, anchors, page) for fault in _deciding_faults(score)]
         explanation = score.explanation if score else None
         return cls(
             anchor=anchor,
@@ -165,7 +180,10 @@ class Conversation:
             criteria=[criterion for criterion in (score.criteria if score else ()) if criterion.name != WITHOUT_CASE],
             faults=faults,
             turns=turns,
-            turns_left_out=max(0, len(conversation.turns) - max_turns),
+            turns_before=first,
+            turn_count=count,
+            earlier_turns=page(_page_of(min(first, count) - 1)) if page and first and count else None,
+            later_turns=page(first + MAX_TURNS) if page and first + MAX_TURNS < count else None,
             not_called=[] if score is None else list(_not_called(score, None)),
             missing_outputs=[short(output, _ARGUMENT) for output in (score.missing_outputs or ()) if output]
             if score
@@ -200,16 +218,28 @@ def _deciding_faults(score: ConversationScore | None) -> list[ToolFault]:
     )
 
 
-def _chip(fault: ToolFault, anchor: str, anchors: set[str]) -> FaultChip:
+def _turn_link(index: int, anchor: str, anchors: AbstractSet[str], page: Callable[[int], str] | None) -> str:
+    """Return the link to a turn: on this page if its anchor is in `anchors`, else on its own page, if there are any."""
+    turn = f"{anchor}-t{index + 1}"
+    if turn in anchors:
+        return f"#{turn}"
+    return f"#{anchor}" if page is None else f"{page(_page_of(index))}#{turn}"
+
+
+def _page_of(index: int) -> int:
+    """Return the first turn of the page with a turn."""
+    return index // MAX_TURNS * MAX_TURNS
+
+
+def _chip(fault: ToolFault, anchor: str, anchors: set[str], page: Callable[[int], str] | None) -> FaultChip:
     items = _differences(fault)
-    turn = f"{anchor}-t{(fault.turn_index or 0) + 1}"
     return FaultChip(
         tool=fault.tool_name or "a call",
         parameter=fault.parameter,
         fault=_FAULTS.get(fault.fault, words(fault.fault)),
         difference=items[0] if items else None,
         failed=fault.failed,
-        anchor=turn if fault.turn_index is not None and turn in anchors else anchor,
+        href=f"#{anchor}" if fault.turn_index is None else _turn_link(fault.turn_index, anchor, anchors, page),
     )
 
 

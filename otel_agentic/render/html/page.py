@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from otel_agentic.render.html import conversation, failures, filters, reliability
+from otel_agentic.render.html import failures, filters, reliability
 from otel_agentic.render.html.sections import PageView
 from otel_agentic.render.report_notes import shown_estimates
 from otel_agentic.render.report_tables import (
@@ -74,7 +74,6 @@ _CONSTANTS = {
     "severity_signs": filters.SEVERITY_SIGNS,
     "tiers": {name: style for name, style in filters.TIERS.items() if name},
     "tier_styles": filters.TIERS,
-    "turn_limit": conversation.MAX_TURNS,
     "value_limit": filters.VALUE_LIMIT,
 }
 

@@ -70,12 +70,12 @@ SELECT c.environment, c.conversation_id FROM conversations c
 WHERE NOT c.superseded AND {BOUNDS}
 ORDER BY c.started_at, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
+#: The parts of one score. Its evaluation and revision are values: a join would read the scores of all conversations again.
 _PARTS: Final = {
     table: f"""
 SELECT t.* EXCLUDE (evaluation_id, environment, conversation_id, revision)
 FROM {table} t
-JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-WHERE s.{IN_EVALUATION} AND NOT s.superseded AND t.environment = $environment AND t.conversation_id = $id
+WHERE t.evaluation_id = $evaluation AND t.environment = $environment AND t.conversation_id = $id AND t.revision = $revision
 ORDER BY t.turn_index{order}
 """  # noqa: S608 — our own table names
     for table, order in (
@@ -100,13 +100,12 @@ SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment,
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
 WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
 """  # noqa: S608 — a constant of our own
-_DEFINITION: Final = f"""
+_DEFINITION: Final = """
 SELECT k.definition
-FROM conversation_scores s
-JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
+FROM matches m
 JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = m.case_version
-WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
-"""  # noqa: S608 — a constant of our own
+WHERE m.evaluation_id = $evaluation AND m.environment = $environment AND m.conversation_id = $id AND m.revision = $revision
+"""
 
 _METRICS: Final = f"""
 SELECT
@@ -170,8 +169,9 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     scores = rows(con, _CONVERSATION_SCORE, where)
     if not scores:
         return None
-    definition = con.execute(_DEFINITION, where).fetchall()
-    parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
+    score = {**where, "evaluation": scores[0]["evaluation_id"], "revision": scores[0]["revision"]}
+    definition = con.execute(_DEFINITION, score).fetchall()
+    parts = {table: rows(con, sql, score) for table, sql in _PARTS.items()}
     scores[0]["criteria"] = [
         dict(zip(("name", "outcome", "reason"), criterion, strict=True))
         for criterion in parse_json(scores[0]["criteria"]) or ()

@@ -59,7 +59,7 @@ _FAILING: Final = (
     .replace("{NUMBERS}", NUMBERS)
 )
 _EXAMPLE: Final = f"""
-SELECT v.* EXCLUDE (evaluation_id, made, made_call)
+SELECT v.* EXCLUDE (evaluation_id)
 FROM v_tool_faults v
 JOIN conversations c USING (environment, conversation_id)
 WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent AND v.environment = $of_environment
