@@ -83,8 +83,8 @@ class Collected:
         return current_end(self._clock.now_ns, int(self._engine.settings.windows.step_s * SECOND_NS))
 
     def _tick(self) -> None:
-        self._assembler.tick()
-        self._assembler.tick()  # what a first one read, a second one closes
+        rebuilt = self._assembler.tick() + self._assembler.tick()  # what a first one read, a second one closes
+        self._scoring.closed(saved.ended_ns for saved in rebuilt.saved if saved.closed_by is not None)
         while self._scoring._round():
             pass
         self._windowing.store()
