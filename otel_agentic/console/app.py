@@ -439,8 +439,9 @@ def _csv(page: Page) -> Response:
     if page.rows is None:
         return PlainTextResponse("this page has no CSV form; use .json\n", status_code=404)
     headers = {"content-disposition": f'attachment; filename="{page.template}.csv"'}
-    names = list(dict.fromkeys(name for row in page.rows for name in row))
-    text = "".join(csv_parts(names, ([row.get(name) for name in names] for row in page.rows)))
+    rows = list(page.rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = "".join(csv_parts(names, ([row.get(name) for name in names] for row in rows)))
     return Response(text, media_type="text/csv", headers=headers, status_code=page.status)
 
 

@@ -115,7 +115,7 @@ def instrument_named(name: str) -> Instrument:
     """Return a declared instrument.
 
     Raises:
-        KeyError: there is none of this name.
+        KeyError: the name is unknown.
     """
     return _BY_NAME[name]
 
