@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import orjson
 from jinja2 import ChoiceLoader, Environment, PackageLoader
@@ -91,8 +93,10 @@ _FORMS: Final[Mapping[str, FormFunction]] = {
     "/match": map_conversations,
     "/acknowledge": acknowledge,
 }
-#: Commands whose results are reused for a time in proportion to their duration.
-_REPORTS: Final = frozenset({"report", "report_pictures", "truth_clusters"})
+#: Commands whose results are reused while the store is unchanged, and for a time in proportion to their duration.
+_REPORTS: Final = frozenset(
+    {"report", "report_pictures", "store_stats", "tools_failing", "truth_clusters", "truth_list"}
+)
 #: Commands that change the results of reports.
 _WRITES: Final = frozenset({"label", "truth_map", "truth_save"})
 _REUSE: Final = 5.0
@@ -102,18 +106,44 @@ _MAX_REPORTS: Final = 32
 Run = Callable[[str, Mapping[str, Any]], Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reusable:
+    """A result, the commits of the store before it was computed, when that ended, and how long it took, seconds."""
+
+    result: Any
+    commits: int
+    at_s: float
+    took_s: float
+
+    def is_current(self, now_s: float, commits: int) -> bool:
+        age_s = now_s - self.at_s
+        return age_s < _MAX_REUSE_S and (commits == self.commits or age_s < _REUSE * self.took_s)
+
+
 class CommandClient(Client):
     """A client of a function that runs commands in this process. Thread-safe.
 
-    Reports of a large store take seconds. A report that took t seconds is reused for 5 t, at most a minute, unless this
-    client recorded a verdict or a case in the meantime; so those of a small store are always new.
+    Reports of a large store take seconds. A report is reused for at most a minute: as long as nothing was committed, and
+    otherwise for 5 t if it took t seconds, unless this client recorded a verdict or a case in the meantime. So those of a small
+    store are always current. Concurrent requests for a report compute it once.
     """
 
-    def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, run: Run, commits: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
+        """Store the function.
+
+        Args:
+            run: runs commands.
+            commits: returns the number of transactions that the store has committed.
+            clock: a monotonic clock, seconds.
+        """
         self._run = run
+        self._commits = commits
         self._clock = clock
-        #: Results with the time until which each is valid, by command and arguments; the oldest first.
-        self._reports: dict[bytes, tuple[Any, float]] = {}
+        #: Results by command and arguments, the oldest first.
+        self._reports: dict[bytes, _Reusable] = {}
+        #: Held while a report is computed, by command and arguments.
+        self._computing: WeakValueDictionary[bytes, threading.Lock] = WeakValueDictionary()
+        self._lock = threading.Lock()
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""
@@ -124,16 +154,23 @@ class CommandClient(Client):
                 self._reports = {}
             return result
         key = orjson.dumps([name, arguments], option=orjson.OPT_SORT_KEYS)
+        with self._lock:
+            computing = self._computing.setdefault(key, threading.Lock())
+        with computing:
+            return self._report(key, name, arguments)
+
+    def _report(self, key: bytes, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Return a report that may be reused, or else a new one."""
         reports = self._reports
-        result, valid_until_s = reports.get(key, (None, 0.0))
-        began_s = self._clock()
-        if valid_until_s > began_s:
-            return result
+        known = reports.get(key)
+        began_s, commits = self._clock(), self._commits()
+        if known is not None and known.is_current(began_s, commits):
+            return known.result
         result = self._run(name, arguments)
         now_s = self._clock()
         # A verdict that was recorded meanwhile replaced the dictionary: this result is not reused then.
         reports.pop(key, None)
-        reports[key] = result, now_s + min(_MAX_REUSE_S, _REUSE * (now_s - began_s))
+        reports[key] = _Reusable(result=result, commits=commits, at_s=now_s, took_s=now_s - began_s)
         for oldest in list(reports)[:-_MAX_REPORTS]:
             reports.pop(oldest, None)
         return result
@@ -153,6 +190,7 @@ class Console:
         self,
         run: Run,
         *,
+        commits: Callable[[], int],
         pool: CommandPool,
         credentials: Credentials,
         hosts: Hosts,
@@ -163,13 +201,14 @@ class Console:
 
         Args:
             run: runs commands.
+            commits: returns the number of transactions that the store has committed.
             pool: the threads of commands.
             credentials: the configured tokens; without any, only a ticket opens a session.
             hosts: the names under which the console answers.
             secret: the key that signs tickets.
             tail: the live tail of the collector; None if this process receives no spans.
         """
-        self._client = CommandClient(run)
+        self._client = CommandClient(run, commits)
         self._pool = pool
         self._credentials = credentials
         self._hosts = hosts
@@ -400,8 +439,9 @@ def _csv(page: Page) -> Response:
     if page.rows is None:
         return PlainTextResponse("this page has no CSV form; use .json\n", status_code=404)
     headers = {"content-disposition": f'attachment; filename="{page.template}.csv"'}
-    names = list(dict.fromkeys(name for row in page.rows for name in row))
-    text = "".join(csv_parts(names, ([row.get(name) for name in names] for row in page.rows)))
+    rows = list(page.rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = "".join(csv_parts(names, ([row.get(name) for name in names] for row in rows)))
     return Response(text, media_type="text/csv", headers=headers, status_code=page.status)
 
 

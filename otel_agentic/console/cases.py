@@ -69,7 +69,7 @@ def cases(client: Client, request: PageRequest) -> Page:
             "periods": PERIODS,
         },
         payload={"cases": listed},
-        rows=[flat(to_json(row)) for row in listed],
+        rows=(flat(to_json(row)) for row in listed),
     )
 
 

@@ -5,7 +5,7 @@ A page has a template and its values, and is also available as JSON; a page with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -55,12 +55,12 @@ _MAX_SPANS: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page: its template with the values for it, its JSON form, and the rows of its CSV form (None without one)."""
+    """A page: its template with the values for it, its JSON form, and the rows of its CSV form (None without one), read once."""
 
     template: str
     values: Mapping[str, object]
     payload: Any = None
-    rows: Sequence[Mapping[str, Any]] | None = None
+    rows: Iterable[Mapping[str, Any]] | None = None
     status: int = 200
 
 
@@ -107,7 +107,7 @@ def _report_page(client: Client, request: PageRequest, *, is_first: bool) -> Pag
             "by": by,
         },
         payload=report,
-        rows=[flat(to_json(group)) for group in report.groups],
+        rows=(flat(to_json(group)) for group in report.groups),
     )
 
 
@@ -128,7 +128,7 @@ def tools(client: Client, request: PageRequest) -> Page:
             "periods": PERIODS,
         },
         payload=failing,
-        rows=[flat(to_json(row)) for row in failing],
+        rows=(flat(to_json(row)) for row in failing),
     )
 
 

@@ -392,6 +392,7 @@ class LiveCollector(EngineListener):
         secret = secret_of(self.settings.store.db)
         return Console(
             self.run,
+            commits=lambda: self.engine.store.commits,
             pool=self._commands,
             credentials=credentials,
             hosts=hosts,

@@ -136,7 +136,7 @@ class MeanEvidence:
     def _numerator(self, factor: float) -> float:
         bets = alternatives(self.p0)
         value = self._likelihoods[: bets.count] * factor + bets.log_prior
-        return float(scipy.special.logsumexp(value))
+        return float(np.logaddexp.reduce(value))
 
     @cached_property
     def _likelihoods(self) -> FloatArray:

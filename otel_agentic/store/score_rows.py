@@ -46,6 +46,11 @@ ANSWER: Final = "agentic.answer"
 TOOLS: Final = "agentic.tool.overall"
 #: Condition on rows of `scores` that a judge scored an answer: an answer of which it is unsure has a score in its details only.
 HAS_ANSWER_SCORE: Final = f"name = '{ANSWER}' AND target = 'turn' AND (value IS NOT NULL OR reason = 'judge_unsure')"
+#: Selects the scores `s` from a time on. They are stored nearly in this order, so that most earlier ones are not read.
+SCORED_SINCE: Final = "($scored_since IS NULL OR s.scored_at >= make_timestamp_ns($scored_since))"
+#: A conversation is scored after its window time, which is at most five minutes after its first arrival, by a clock that may
+#: be set back meanwhile.
+_SET_BACK_NS: Final = 3_600_000_000_000
 #: Fields of a conversation's score with a column, and those that are members of `details` unless they are empty.
 CONVERSATION_COLUMNS: Final = (
     "dataset", "case_id", "case_version", "outcome_source", "computed_outcome", "computed_reason", "known_failure",
@@ -59,6 +64,12 @@ CONVERSATION_DETAILS: Final = (
 #: The types of columns, by table.
 Types: TypeAlias = Mapping[str, Mapping[str, str]]
 _TABLES: Final = ("scores", "matches", "tool_faults", "tool_counts", "call_pairs")
+
+
+def scored_since(window_times: Iterable[int]) -> int | None:
+    """Return the earliest time at which conversations with these window times were probably scored, ns; None without any."""
+    first_ns = min(window_times, default=None)
+    return None if first_ns is None else first_ns - _SET_BACK_NS
 
 
 def score_types(con: DuckDBPyConnection) -> Types:

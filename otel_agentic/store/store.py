@@ -180,6 +180,11 @@ class Store:
         """
         return self._writer.write(work)
 
+    @property
+    def commits(self) -> int:
+        """The number of transactions that were committed since the store was opened."""
+        return self._writer.commits
+
     def showing(self, evaluation: str) -> Store:
         """Return a view of this store whose readers see the scores of another evaluation."""
         store = copy.copy(self)

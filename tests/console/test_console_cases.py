@@ -59,7 +59,7 @@ def test_accepting_a_run_corrects_the_case_and_evaluates_its_conversations_only(
     with console.session() as session:
         before = correct_of(console)
         page = session.get(f"/conversation?id={FAILED}")
-        link = re.search(r'<a href="(/case\?id=[^"]+)">The agent was right', page.text)
+        link = re.search(r'<a href="(/case\?id=[^"]+)" data-key="e">The agent was right', page.text)
         assert link is not None
         proposal = session.get(unescape(link[1]))
 

@@ -195,7 +195,7 @@ def test_a_skipped_conversation_is_free_for_others(console: RunningConsole) -> N
     queue = "/review?order=random&reviewers=1"
     with console.session("ana") as ana, console.session("ben") as ben:
         page = ana.get(queue)
-        skip = re.search(r'<a href="([^"]+)" data-key="s"', page.text)
+        skip = re.search(r'<a href="([^"]+)" data-key="s n"', page.text)
         assert skip is not None
         ana.get(unescape(skip[1]))
 

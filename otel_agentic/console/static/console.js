@@ -31,7 +31,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.key === "j" || event.key === "k") return move(event.key === "j" ? 1 : -1);
-  const target = [...document.querySelectorAll("[data-key]")].find((element) => element.dataset.key === event.key);
+  const target = [...document.querySelectorAll("[data-key]")].find((element) => element.dataset.key.split(" ").includes(event.key));
   if (!target) return;
   event.preventDefault();
   if (target.matches("input")) target.focus();

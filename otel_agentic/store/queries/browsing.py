@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
-from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, parse_json, rows
+from otel_agentic.store.connection import DEFAULT, IN_EVALUATION
+from otel_agentic.store.score_rows import SCORED_SINCE, scored_since
+from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -17,10 +19,12 @@ if TYPE_CHECKING:
 #: sample.
 ConversationOrder = Literal["newest", "random"]
 
-_ORDERS: Final[dict[ConversationOrder, str]] = {
-    "newest": "epoch_ns(c.window_time)",
-    "random": "(hash('sample', c.environment, c.conversation_id) // 2)::BIGINT",
+#: For each order, what a list is ordered by, and its rank as an integer, which increases with it.
+_ORDERS: Final[dict[ConversationOrder, tuple[str, str]]] = {
+    "newest": ("c.window_time", "epoch_ns(c.window_time)"),
+    "random": ("rank", "(hash('sample', c.environment, c.conversation_id) // 2)::BIGINT"),
 }
+#: The conversations of a page. Without a condition on scores, none are read here: most conversations are on no page.
 _PAGE: Final = f"""
 WITH faults AS (
     SELECT t.environment, t.conversation_id, t.tool_name, t.fault, t.parameter
@@ -30,16 +34,25 @@ WITH faults AS (
 ), verdicts AS (
     SELECT environment, conversation_id, annotator
     FROM v_annotations WHERE turn_index IS NULL AND verdict IS NOT NULL AND source <> 'event'
-), ranked AS (
-    SELECT v.*, {{rank}} AS rank
-    FROM v_conversations v
-    JOIN conversations c USING (environment, conversation_id)
-    WHERE NOT c.superseded AND {BOUNDS} AND {{conditions}}
 )
-FROM ranked
-WHERE {{position}}
-ORDER BY rank DESC, environment DESC, conversation_id DESC
+SELECT
+    c.conversation_id, c.environment, c.revision, c.agent, c.agent_version, c.service,
+    make_timestamptz(epoch_ns(c.started_at) // 1000) AS started_at,
+    make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at,
+    make_timestamptz(epoch_ns(c.window_time) // 1000) AS window_time,
+    c.closed_by, c.turn_count, c.call_count, c.content_captured,
+    coalesce(getvariable('evaluation'), '{DEFAULT}') AS evaluation, {{rank}} AS rank, epoch_ns(c.window_time) AS window_ns
+FROM conversations c
+WHERE NOT c.superseded AND {BOUNDS} AND {{conditions}} AND {{position}}
+ORDER BY {{order}} DESC, c.environment DESC, c.conversation_id DESC
 LIMIT $limit
+"""  # noqa: S608 — constants of our own
+#: The newest scores of some conversations.
+_SCORES: Final = f"""
+SELECT s.environment, s.conversation_id, s.revision, s.case_id, s.outcome, s.reason, s.explanation
+FROM conversation_scores s
+SEMI JOIN requested USING (environment, conversation_id)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND {SCORED_SINCE}
 """  # noqa: S608 — constants of our own
 _IN: Final = "(c.environment, c.conversation_id) IN (SELECT (environment, conversation_id) FROM "
 _IN_REVISION: Final = (
@@ -47,9 +60,9 @@ _IN_REVISION: Final = (
 )
 #: The condition of each field of a filter; a field without a value adds none.
 _CONDITIONS: Final = {
-    "outcome": "v.outcome = $outcome",
-    "reason": "v.reason = $reason",
-    "case_id": "v.case_id = $case_id",
+    "outcome": f"{_IN_REVISION} conversation_scores s WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.outcome = $outcome)",
+    "reason": f"{_IN} v_conversations WHERE reason = $reason)",
+    "case_id": f"{_IN_REVISION} conversation_scores s WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.case_id = $case_id)",
     "tool": f"({_IN_REVISION} tool_calls WHERE name = $tool) OR {_IN} faults WHERE tool_name = $tool))",
     "fault": f"{_IN} faults WHERE fault = $fault AND (tool_name = $tool OR $tool IS NULL))",
     "parameter": f"{_IN} faults WHERE parameter = $parameter AND (tool_name = $tool OR $tool IS NULL))",
@@ -61,7 +74,7 @@ _CONDITIONS: Final = {
     "reviewers": f"NOT {_IN} verdicts GROUP BY ALL HAVING count(DISTINCT annotator) >= $reviewers)",
     "disagreements": f"{_IN} v_annotator_disagreements WHERE turn_index IS NULL)",
 }
-_AFTER: Final = "(rank, environment, conversation_id) < ($rank, $after_environment, $after_id)"
+_AFTER: Final = "({rank}, c.environment, c.conversation_id) < ($rank, $after_environment, $after_id)"
 _SPANS: Final = """
 SELECT
     trace_id, span_id, parent_span_id, name, coalesce(operation, '') AS operation, coalesce(tool_name, model, '') AS subject,
@@ -124,16 +137,50 @@ def conversation_page(
         limit: the largest number of rows.
     """
     values = {name: value for name, value in asdict(only).items() if value is not None}
-    conditions = [_CONDITIONS[name] for name in values]
+    implied = {"tool"} if values.keys() & {"fault", "parameter"} else set()
+    conditions = [_CONDITIONS[name] for name in values if name not in implied]
     if after is not None:
         values |= dict(zip(("rank", "after_environment", "after_id"), after, strict=True))
+    expression, rank = _ORDERS[order]
     sql = _PAGE.format(
-        rank=_ORDERS[order],
+        rank=rank,
+        order=expression,
         conditions=" AND ".join(conditions) or "TRUE",
-        position="TRUE" if after is None else _AFTER,
+        position="TRUE" if after is None else _AFTER.format(rank=rank),
     )
     parameters = {**bounds(selection), **values, "tool": only.tool, "limit": limit}
-    return rows(con, sql, {name: value for name, value in parameters.items() if f"${name}" in sql})
+    page = rows(con, sql, {name: value for name, value in parameters.items() if f"${name}" in sql})
+    scores = _scores(con, page)
+    return [row | scores.get(_revision_of(row), _not_scored(row)) for row in page]
+
+
+def _scores(con: DuckDBPyConnection, page: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
+    """Return case, outcome, reason and explanation of the newest scores of some conversations, by revision."""
+    keys = key_columns([(row["environment"], row["conversation_id"]) for row in page])
+    since_ns = scored_since(row.pop("window_ns") for row in page)
+    scores: dict[tuple[str, str, int], Row] = {}
+    for bound_ns in (since_ns, None):
+        for *revision, case_id, outcome, reason, explanation in rows_with(
+            con, keys, _SCORES, {"scored_since": bound_ns}
+        ):
+            scores[tuple(revision)] = {
+                "case_id": case_id,
+                "outcome": outcome,
+                "reason": reason,
+                "explanation": explanation,
+            }
+        if all(row["closed_by"] is None or _revision_of(row) in scores for row in page):
+            break
+    return scores
+
+
+def _revision_of(row: Row) -> tuple[str, str, int]:
+    return row["environment"], row["conversation_id"], row["revision"]
+
+
+def _not_scored(row: Row) -> Row:
+    reason = None if row["closed_by"] is None else "not_scored"
+    return {"case_id": None, "outcome": None, "reason": reason, "explanation": None}
 
 
 def spans_of(con: DuckDBPyConnection, key: Key, *, offset: int, limit: int) -> list[Row]:

@@ -11,7 +11,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.conversations import conversations_named, shared_id_message
-from otel_agentic.store.score_rows import ANSWER, CONVERSATION, HAS_ANSWER_SCORE, TOOLS
+from otel_agentic.store.score_rows import ANSWER, CONVERSATION, HAS_ANSWER_SCORE, SCORED_SINCE, TOOLS, scored_since
 from otel_agentic.store.table import (
     ASKS,
     BOUNDS,
@@ -98,8 +98,12 @@ SELECT s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confide
 FROM conversation_scores s
 SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
-WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
-"""  # noqa: S608 — a constant of our own
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id AND {SCORED_SINCE}
+"""  # noqa: S608 — constants of our own
+_WINDOW_TIME: Final = """
+SELECT epoch_ns(window_time) FROM conversations
+WHERE environment = $environment AND conversation_id = $id AND NOT superseded
+"""
 _DEFINITION: Final = """
 SELECT k.definition
 FROM matches m
@@ -114,7 +118,7 @@ SELECT
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 WHERE s.evaluator <> 'core' AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded
-    AND s.environment = $environment AND s.conversation_id = $id
+    AND s.environment = $environment AND s.conversation_id = $id AND {SCORED_SINCE}
 ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, s.parameter NULLS FIRST
 """  # noqa: S608 — a constant of our own
 
@@ -165,11 +169,15 @@ def all_conversations(con: DuckDBPyConnection, selection: Selection) -> list[tup
 
 def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     """Return the newest score of a conversation with its turns, tools, faults, pairs and case; None without a score."""
-    where = {"environment": key[0], "id": key[1]}
-    scores = rows(con, _CONVERSATION_SCORE, where)
+    scores = _bounded_rows(con, _CONVERSATION_SCORE, key)
     if not scores:
         return None
-    score = {**where, "evaluation": scores[0]["evaluation_id"], "revision": scores[0]["revision"]}
+    score = {
+        "environment": key[0],
+        "id": key[1],
+        "evaluation": scores[0]["evaluation_id"],
+        "revision": scores[0]["revision"],
+    }
     definition = con.execute(_DEFINITION, score).fetchall()
     parts = {table: rows(con, sql, score) for table, sql in _PARTS.items()}
     scores[0]["criteria"] = [
@@ -183,6 +191,13 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     return {**scores[0], **parts, "case": parse_json(definition[0][0]) if definition else None}
 
 
+def _bounded_rows(con: DuckDBPyConnection, sql: str, key: Key) -> list[Row]:
+    """Return the scores of a conversation; all scores are only read if none was stored when it probably was scored."""
+    where = {"environment": key[0], "id": key[1]}
+    since_ns = scored_since(window_ns for (window_ns,) in con.execute(_WINDOW_TIME, where).fetchall())
+    return rows(con, sql, {**where, "scored_since": since_ns}) or rows(con, sql, {**where, "scored_since": None})
+
+
 def turn_outcomes(con: DuckDBPyConnection, keys: Collection[Key]) -> dict[Key, list[tuple[str, float | None]]]:
     """Return the outcome and the answer score of each scored turn of some conversations, in order."""
     outcomes: dict[Key, list[tuple[str, float | None]]] = {}
@@ -193,7 +208,7 @@ def turn_outcomes(con: DuckDBPyConnection, keys: Collection[Key]) -> dict[Key, l
 
 def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
     """Return the scores of evaluators for a conversation, including abstentions; scores without a turn come first."""
-    metrics = rows(con, _METRICS, {"environment": key[0], "id": key[1]})
+    metrics = _bounded_rows(con, _METRICS, key)
     for row in metrics:
         row["details"] = parse_json(row["details"])
     return metrics
