@@ -524,9 +524,7 @@ class EvaluationRunner:
         with self.store.read() as con:
             unscored = never_scored(con, since_ns)
         return EvaluationRequest(
-            keys=list(unscored),
-            first=frozenset(key for key, is_first in unscored.items() if is_first),
-            chosen=self.chosen,
+            keys=list(unscored), first=frozenset(key for key, is_first in unscored.items() if is_first)
         )
 
     def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:

@@ -373,7 +373,7 @@ class ScoringLoop(BackgroundLoop):
             keys = unscored.keys
             self._unscored = len(keys)
             if keys:
-                self._evaluate(replace(unscored, keys=keys[:max_conversations]))
+                self._evaluate(replace(unscored, keys=keys[:max_conversations], chosen=runner.chosen))
                 if runner.breaker.state.state == "closed":
                     self._unscored = max(0, len(keys) - max_conversations)
             if self._unscored or self._postponed:
@@ -393,10 +393,9 @@ class ScoringLoop(BackgroundLoop):
         return True
 
     def _never_scored(self, since_ns: float | None) -> EvaluationRequest:
-        runner = self._engine.runner
         if since_ns == inf:
-            return EvaluationRequest(keys=(), chosen=runner.chosen)
-        return runner.never_scored(None if since_ns is None else int(since_ns))
+            return EvaluationRequest(keys=())
+        return self._engine.runner.never_scored(None if since_ns is None else int(since_ns))
 
     def _take_since(self) -> float | None:
         """Return the bound of the next search, and set that of the one after it."""

