@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_agentic.evaluators.base import asks
-from otel_agentic.evaluators.registry import metrics_by_name
-from otel_agentic.evaluators.run import Location
 from otel_agentic.judges import ExactJudge
 from otel_agentic.telemetry.events import (
     ConversationResult,
     ConversationResults,
     Evaluator,
     MetricResult,
-    status_of,
 )
 
 if TYPE_CHECKING:
@@ -63,8 +60,7 @@ class ScoreObserver:
 
     def _results(self, measured: Measured) -> list[MetricResult]:
         """Return the scores of one evaluator for a conversation, each with its status according to the settings."""
-        metrics, location = metrics_by_name([measured.evaluator]), Location.of(measured.conversation)
-        by_judge = asks(measured.evaluator)
+        metrics, by_judge = self.rules.metrics, asks(measured.evaluator)
         return [
             MetricResult(
                 metric=metrics[score.name],
@@ -79,7 +75,7 @@ class ScoreObserver:
                 threshold=status.threshold,
             )
             for score, score_id in zip(measured.scores, measured.score_ids, strict=True)
-            for status in (status_of(location, score, self.rules),)
+            for status in (self.rules.status(score),)
         ]
 
 

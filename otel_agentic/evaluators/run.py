@@ -40,6 +40,7 @@ from otel_agentic.scoring.scope import NotEvaluatedReason, by_identity
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.scope import Outcome
 
 #: The key of an evaluator's fault in the `details` of an abstention; its prefix avoids clashes with a user's own keys.
 FAULT: Final = "otel_agentic.fault"
@@ -426,6 +427,20 @@ class Failure:
     expected_index: int | None = None
 
 
+class ScoreStatus(NamedTuple):
+    """The status of a score: its outcome and severity, and the threshold of its metric, as a number.
+
+    `outcome` is None for an abstention, and for a metric of which no score is a failure.
+    """
+
+    outcome: Outcome | None = None
+    severity: Severity | None = None
+    threshold: float | None = None
+
+
+_NO_STATUS: Final = ScoreStatus()
+
+
 class FailureRules:
     """The rules of settings and metrics that decide which scores are failures, and their severity.
 
@@ -447,6 +462,8 @@ class FailureRules:
         #: The good values by metric name; metrics without a threshold are absent.
         self.thresholds: Mapping[str, Threshold] = dict(self._thresholds(settings.thresholds))
         self._severities = self._severities_of(settings.severities)
+        #: The status of an abstention, and of a score that is no failure, by metric.
+        self._unscored, self._passed = self._statuses()
 
     def severity(self, metric: str, label: str | None = None, *, reads: bool = False) -> Severity:
         """Return the severity of a failure: the settings' for the label, else for the metric, else the metric's own.
@@ -462,24 +479,18 @@ class FailureRules:
 
     def failure(self, location: Location, score: MetricScore) -> Failure | None:
         """Return the failure of a score, or None; a score is at most one failure."""
-        metric = self.metrics.get(score.name)
-        if metric is None or score.abstained:
+        if not self._fails(score):
             return None
-        failing = score.label is not None and score.label in metric.failing
-        threshold = self.thresholds.get(score.name)
-        misses_threshold = threshold is not None and score.value is not None and not threshold.met_by(score.value)
-        if not failing and not misses_threshold:
-            return None
-        label = score.label if failing else None
+        label = self._failing_label(score)
         expected_index = score.details.get("expected_index")
         return Failure(
             location=location,
             metric=score.name,
-            severity=self.severity(score.name, label, reads=score.details.get("effect") == "read"),
+            severity=self._severity_of(score),
             explanation=score.explanation,
             label=label,
             value=score.value,
-            threshold=None if failing else threshold,
+            threshold=self.thresholds.get(score.name) if label is None else None,
             turn_index=score.turn_index,
             position=score.position,
             tool_name=score.tool_name,
@@ -491,6 +502,40 @@ class FailureRules:
         """Return the failures among the scores of one conversation, in their order."""
         results = (self.failure(location, score) for score in scores)
         return [failure for failure in results if failure is not None]
+
+    def status(self, score: MetricScore) -> ScoreStatus:
+        """Return the status of a score; that of an unknown metric has no outcome."""
+        if self._fails(score):
+            passed = self._passed[score.name]
+            return ScoreStatus("fail", self._severity_of(score), passed.threshold)
+        return (self._unscored if score.abstained else self._passed).get(score.name, _NO_STATUS)
+
+    def _fails(self, score: MetricScore) -> bool:
+        metric = self.metrics.get(score.name)
+        if metric is None:
+            return False
+        if score.label is not None and score.label in metric.failing:
+            return True
+        threshold = self.thresholds.get(score.name) if score.value is not None else None
+        return threshold is not None and not threshold.met_by(cast("float", score.value))
+
+    def _failing_label(self, score: MetricScore) -> str | None:
+        """Return the label by which a score fails; None if its value fails."""
+        return score.label if score.label in self.metrics[score.name].failing else None
+
+    def _severity_of(self, score: MetricScore) -> Severity:
+        """Return the severity of a score that fails."""
+        return self.severity(score.name, self._failing_label(score), reads=score.details.get("effect") == "read")
+
+    def _statuses(self) -> tuple[dict[str, ScoreStatus], dict[str, ScoreStatus]]:
+        unscored, passed = {}, {}
+        for name, metric in self.metrics.items():
+            threshold = self.thresholds.get(name)
+            bound = None if threshold is None else threshold.max if threshold.min is None else threshold.min
+            unscored[name] = ScoreStatus(threshold=bound)
+            has_failures = threshold is not None or bool(metric.failing)
+            passed[name] = ScoreStatus("pass" if has_failures else None, None, bound)
+        return unscored, passed
 
     def _thresholds(self, overrides: Mapping[str, Threshold]) -> Iterator[tuple[str, Threshold]]:
         for metric in self.metrics.values():

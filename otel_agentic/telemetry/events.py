@@ -26,10 +26,9 @@ from otel_agentic.telemetry.observations import NO_SPAN, SpanIds
 from otel_agentic.windows.model import GroupKey
 
 if TYPE_CHECKING:
-    from otel_agentic.config import Severity, Threshold
+    from otel_agentic.config import Severity
     from otel_agentic.conversations.model import Conversation, Turn
     from otel_agentic.evaluators.base import Metric, MetricScore
-    from otel_agentic.evaluators.run import FailureRules, Location
     from otel_agentic.scoring.scope import Outcome
     from otel_agentic.telemetry.names import Instrument
 
@@ -127,8 +126,7 @@ class Evaluator:
     tool_threshold: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(NamedTuple):
     """One evaluation of one target.
 
     `score` is in [0, 1], None if there is no score. `time_ns` is the end of the evaluated target. `trace_id` and `span_id`
@@ -265,12 +263,12 @@ def _call(conversation: Conversation, turns: dict[int, Turn], call: JudgedCall, 
     )
 
 
-#: The histogram of a metric's unit, and the factor to the histogram's unit.
+#: The histogram of a metric's unit, and the unit of the histogram in the metric's unit.
 _Unit: TypeAlias = "tuple[Instrument, float]"
 _UNITS: Final[Mapping[str, _Unit]] = {
     "s": (names.METRIC_DURATION, 1.0),
-    "ms": (names.METRIC_DURATION, 1e-3),
-    "min": (names.METRIC_DURATION, 60.0),
+    "ms": (names.METRIC_DURATION, 1e3),
+    "min": (names.METRIC_DURATION, 1 / 60),
     "{token}": (names.METRIC_TOKENS, 1.0),
     "{USD}": (names.METRIC_COST, 1.0),
     "USD": (names.METRIC_COST, 1.0),
@@ -278,8 +276,7 @@ _UNITS: Final[Mapping[str, _Unit]] = {
 _SCORE_UNIT: Final = "1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricResult:
+class MetricResult(NamedTuple):
     """One score of a metric, or its abstention, with its evaluator.
 
     `score_id` is the id in the table `scores`; `case_id` is that of the reviewed case, if there is one. `by_judge` is
@@ -314,14 +311,6 @@ class MetricResult:
         return self.score.label or ("not_evaluated" if self.score.abstained else self.outcome)
 
 
-class ScoreStatus(NamedTuple):
-    """The status of a score according to the settings; see `MetricResult`."""
-
-    outcome: Outcome | None = None
-    severity: Severity | None = None
-    threshold: float | None = None
-
-
 class ConversationResult(NamedTuple):
     """The score of a conversation. `restated`: it replaces an earlier one; `evaluator`: None for that of the run."""
 
@@ -347,12 +336,21 @@ class Spot(NamedTuple):
     turn: Turn | None
 
 
-class Reading(NamedTuple):
-    """A value for a histogram. `range` contains the bounds that were mapped to 0 and 1; None if nothing was mapped."""
+class Scale(NamedTuple):
+    """How the values of a metric are recorded: in which histogram, and the values that become 0 and 1 there.
+
+    `range` names these two; None if values are recorded as they are, or only in another unit.
+    """
 
     instrument: Instrument
-    value: float
+    zero: float = 0.0
+    one: float = 1.0
     range: str | None = None
+
+    def apply(self, value: float) -> float | None:
+        """Return the value to record; None for a negative or non-finite one, which histograms do not accept."""
+        scaled = (value - self.zero) / (self.one - self.zero)
+        return scaled if 0.0 <= scaled < math.inf else None
 
 
 def spots_of(conversation: Conversation) -> Callable[[MetricScore], Spot]:
@@ -385,42 +383,19 @@ def spot_of(conversation: Conversation, score: MetricScore) -> Spot:
     return Spot(SpanIds(turn.trace_id, turn.span_id), turn.ended_ns, turn)
 
 
-def reading_of(metric: Metric, value: float) -> Reading | None:
-    """Return the histogram for a value and the value to record; None for a negative or non-finite value.
-
-    A score is mapped from its bounds to 0 to 1; a value with a unit, or without bounds, belongs to the histogram of its unit.
-    Histograms accept no negative values.
+def scale_of(metric: Metric) -> Scale:
+    """Return the scale of a metric: a score is mapped from its bounds to 0 to 1; a value with a unit, or without bounds, is not.
 
     >>> from otel_agentic.evaluators.base import Metric
     >>> texts = {"title": "", "definition": "", "source": "", "target": "turn"}
-    >>> reading_of(Metric(name="a", low=1.0, high=5.0, **texts), 4.0)[1:]
+    >>> scale = scale_of(Metric(name="a", low=1.0, high=5.0, **texts))
+    >>> scale.apply(4.0), scale.range
     (0.75, '1..5')
-    >>> reading_of(Metric(name="b", unit="ms", high=None, **texts), 250.0)[1:]
-    (0.25, None)
+    >>> scale_of(Metric(name="b", unit="ms", high=None, **texts)).apply(250.0)
+    0.25
     """
     low, high = metric.low, metric.high
     if metric.unit == _SCORE_UNIT and low is not None and high is not None and low < high:
-        score_range = None if (low, high) == (0.0, 1.0) else f"{low:g}..{high:g}"
-        instrument, value = names.SCORE, (value - low) / (high - low)
-    else:
-        score_range = None
-        instrument, scale = _UNITS.get(metric.unit, (names.METRIC_AMOUNT, 1.0))
-        value *= scale
-    return Reading(instrument, value, score_range) if math.isfinite(value) and value >= 0.0 else None
-
-
-def status_of(location: Location, score: MetricScore, rules: FailureRules) -> ScoreStatus:
-    """Return the outcome of a score of a conversation, its severity if it is a failure, and the threshold of its metric."""
-    metric, threshold = rules.metrics.get(score.name), rules.thresholds.get(score.name)
-    bound = None if threshold is None else _bound(threshold)
-    if score.abstained:
-        return ScoreStatus(threshold=bound)
-    failure = rules.failure(location, score)
-    if failure is not None:
-        return ScoreStatus("fail", failure.severity, bound)
-    has_failures = threshold is not None or (metric is not None and metric.failing)
-    return ScoreStatus("pass" if has_failures else None, None, bound)
-
-
-def _bound(threshold: Threshold) -> float | None:
-    return threshold.max if threshold.min is None else threshold.min
+        return Scale(names.SCORE, low, high, None if (low, high) == (0.0, 1.0) else f"{low:g}..{high:g}")
+    instrument, one = _UNITS.get(metric.unit, (names.METRIC_AMOUNT, 1.0))
+    return Scale(instrument, one=one)

@@ -135,12 +135,18 @@ class Observations:
             series = self.values[instrument, attributes] = Series.of(instrument)
         series.add(instrument, value, span)
 
+    def add_series(self, instrument: Instrument, attributes: Attributes, series: Series) -> None:
+        """Add values to a histogram."""
+        known = self.values.setdefault((instrument, attributes), series)
+        if known is not series:
+            known.merge(series)
+
     def merge(self, later: Observations) -> None:
         """Add other observations."""
         for (instrument, attributes), (count, span) in later.counts.items():
             self.count(instrument, attributes, span, count)
         for (instrument, attributes), series in later.values.items():
-            self.values.setdefault((instrument, attributes), Series.of(instrument)).merge(series)
+            self.add_series(instrument, attributes, series)
         self.events += later.events
 
 

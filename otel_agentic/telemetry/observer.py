@@ -18,12 +18,12 @@ from otel_agentic.telemetry.events import (
     group_attributes,
     group_of,
     label,
-    reading_of,
     results_of,
     root_of,
+    scale_of,
     spots_of,
 )
-from otel_agentic.telemetry.observations import Event, Observations, SpanIds, attributes_of
+from otel_agentic.telemetry.observations import Event, Observations, Series, SpanIds, attributes_of
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
         ConversationResult,
         ConversationResults,
         MetricResult,
-        Reading,
         Result,
+        Scale,
         Spot,
     )
-    from otel_agentic.telemetry.observations import Attributes, EventValue
+    from otel_agentic.telemetry.observations import EventValue
     from otel_agentic.windows.model import GroupKey
 
 Trigger: TypeAlias = Literal["online", "backfill", "cli"]
@@ -127,53 +127,65 @@ def _count_scores(
 
 def _count_metrics(observations: Observations, results: Sequence[ConversationResults]) -> None:
     """Count results; their number of series is bounded by the installed metrics and the labels that each declares."""
-    groups: dict[GroupKey, _ResultAttributes] = {}
-    subjects: dict[int, tuple[_ResultAttributes, Callable[[MetricScore], Spot]]] = {}
+    groups: dict[tuple[GroupKey, bool], _MetricCounts] = {}
+    subjects: dict[tuple[int, bool], tuple[_MetricCounts, Callable[[MetricScore], Spot]]] = {}
     for conversation, metric_results, restated in results:
-        if id(conversation) not in subjects:  # a batch has the results of each evaluator apart
+        subject = id(conversation), restated
+        if subject not in subjects:  # a batch has the results of each evaluator apart
             group = group_of(conversation)
-            attributes = groups.setdefault(group, _ResultAttributes(group))
-            subjects[id(conversation)] = attributes, spots_of(conversation)
-        attributes, spot_of = subjects[id(conversation)]
-        for result in metric_results:
-            span = spot_of(result.score).span
-            observations.count(names.METRIC_RESULTS, attributes.of_count(result, restated=restated), span)
-            value = result.score.value
-            reading = None if value is None or restated else reading_of(result.metric, value)
-            if reading is not None:
-                observations.measure(
-                    reading.instrument, attributes.of_value(result.metric, reading), reading.value, span
-                )
+            counts = groups.setdefault((group, restated), _MetricCounts(group, restated=restated))
+            subjects[subject] = counts, spots_of(conversation)
+        counts, spot_of = subjects[subject]
+        counts.add(metric_results, spot_of)
+    for counts in groups.values():
+        counts.add_to(observations)
 
 
-class _ResultAttributes:
-    """The attributes of the results of one group in a batch; each combination is built once."""
+class _MetricCounts:
+    """The results of one group in a batch. They are added to observations, whose keys take longer to hash, at the end."""
 
-    def __init__(self, group: GroupKey) -> None:
-        self._group = group_attributes(group)
-        self._attributes: dict[object, Attributes] = {}
+    def __init__(self, group: GroupKey, *, restated: bool) -> None:
+        self._attributes = group_attributes(group)
+        self._restated = restated
+        #: The number of equal results, the first of them and its span.
+        self._counts: dict[object, tuple[int, MetricResult, SpanIds]] = {}
+        #: The values of each metric.
+        self._values: dict[str, tuple[Scale, Series]] = {}
 
-    def of_count(self, result: MetricResult, *, restated: bool) -> Attributes:
-        """Return the attributes of a count."""
-        score = result.score
-        key = (
-            restated, result.metric.name, result.outcome, result.severity, score.label, score.reason, score.abstained
-        )  # fmt: skip
-        attributes = self._attributes.get(key)
-        if attributes is None:
-            revision = "restated" if restated else "first"
-            attributes = attributes_of({**self._group, names.REVISION: revision, **_result_attributes(result)})
-            self._attributes[key] = attributes
-        return attributes
+    def add(self, results: Iterable[MetricResult], spot_of: Callable[[MetricScore], Spot]) -> None:
+        """Count results of a conversation; only those that replace none have their values recorded."""
+        for result in results:
+            score = result.score
+            span = spot_of(score).span
+            key = (result.metric.name, result.outcome, result.severity, score.label, score.reason, score.abstained)
+            count, first, first_span = self._counts.get(key) or (0, result, span)
+            self._counts[key] = count + 1, first, first_span
+            if score.value is not None and not self._restated:
+                scale, series = self._series_of(result.metric)
+                value = scale.apply(score.value)
+                if value is not None:
+                    series.add(scale.instrument, value, span)
 
-    def of_value(self, metric: Metric, reading: Reading) -> Attributes:
-        """Return the attributes of a value in a histogram."""
-        attributes = self._attributes.get(metric.name)
-        if attributes is None:
-            evaluation_range = {} if reading.range is None else {names.EVALUATION_RANGE: reading.range}
-            name = {names.GEN_AI_EVALUATION_NAME: label(metric.name)}
-            attributes = self._attributes[metric.name] = attributes_of({**self._group, **name, **evaluation_range})
-        return attributes
+    def add_to(self, observations: Observations) -> None:
+        """Add all counts and values to observations."""
+        revision = {names.REVISION: "restated" if self._restated else "first"}
+        for count, result, span in self._counts.values():
+            attributes = attributes_of({**self._attributes, **revision, **_result_attributes(result)})
+            observations.count(names.METRIC_RESULTS, attributes, span, count)
+        for name, (scale, series) in self._values.items():
+            if not any(series.counts):
+                continue
+            evaluation_range = {} if scale.range is None else {names.EVALUATION_RANGE: scale.range}
+            evaluation_name = {names.GEN_AI_EVALUATION_NAME: label(name)}
+            attributes = attributes_of({**self._attributes, **evaluation_name, **evaluation_range})
+            observations.add_series(scale.instrument, attributes, series)
+
+    def _series_of(self, metric: Metric) -> tuple[Scale, Series]:
+        known = self._values.get(metric.name)
+        if known is None:
+            scale = scale_of(metric)
+            known = self._values[metric.name] = scale, Series.of(scale.instrument)
+        return known
 
 
 def _result_attributes(result: MetricResult) -> dict[str, str]:

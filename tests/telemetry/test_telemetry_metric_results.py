@@ -10,9 +10,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.run import FailureRules, Location
+from otel_agentic.evaluators.run import FailureRules, ScoreStatus
 from otel_agentic.telemetry import MetricResult, names
-from otel_agentic.telemetry.events import ConversationResult, ConversationResults, ScoreStatus, status_of
+from otel_agentic.telemetry.events import ConversationResult, ConversationResults
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -331,7 +331,7 @@ def test_how_a_score_stands_follows_the_settings_then_the_metric() -> None:
     rules = FailureRules([HELPFULNESS, VERDICT, LATENCY, metric()], settings)
 
     def status_with(of: Metric, **changes: Any) -> ScoreStatus:
-        return status_of(Location.of(conversation()), MetricScore(name=of.name, **changes), rules)
+        return rules.status(MetricScore(name=of.name, **changes))
 
     assert ScoreStatus("fail", "medium", 3.0) == status_with(HELPFULNESS, value=2.0, turn_index=0)
     assert ScoreStatus("pass", None, 3.0) == status_with(HELPFULNESS, value=3.0, turn_index=0)
