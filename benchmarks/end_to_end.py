@@ -43,14 +43,12 @@ from benchmarks.cpu_time import children_of, cpu_of, process_s
 from benchmarks.peers import PEERS
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine, EngineListener
-from otel_agentic.engine.rebuild import AffectedItems, chunks
+from otel_agentic.engine.rebuild import AffectedItems, RebuildResult, chunks
 from otel_agentic.engine.workers import WorkerPool, WorkerResources, tune_interpreter
-from otel_agentic.evaluation.run import EvaluationRequest
 from otel_agentic.evaluation.scope import TruthFile
 from otel_agentic.live.loops import WindowLoop
 from otel_agentic.live.reporting import EventReporter
 from otel_agentic.spans import Limits, SpanBatch, decode_traces
-from otel_agentic.store import links
 from otel_agentic.store.results import note_changes
 from otel_agentic.store.windows import forget_changes, read_changes
 from otel_agentic.telemetry import Observer, Telemetry
@@ -225,6 +223,11 @@ class Stages:
         self._windows = WindowLoop(engine, self._telemetry)
         self._batches: list[SpanBatch] = []
         self._touched = AffectedItems(keys=frozenset(), loose_traces=frozenset())
+        #: As a collector remembers them: the traces that arrived, the conversations that are open, and the earliest end of all.
+        self._arrived: dict[str, None] = {}
+        self._open: set[Key] = set()
+        self._first_end_ns = clock()
+        engine.store.listen(lambda traces: self._arrived.update(dict.fromkeys(sorted(traces))))
 
     def all(self) -> Iterator[tuple[str, Callable[[], object]]]:
         """Yield the name and the work of each stage, in order; a stage may be yielded in several parts."""
@@ -275,7 +278,7 @@ class Stages:
 
     def _read(self) -> None:
         rebuilder = self._engine.rebuilder
-        for traces in chunks(rebuilder.pending(), self._portion):
+        for traces in chunks(list(self._arrived), self._portion):
             self._touched |= rebuilder.read(traces)
 
     def _rebuild(self) -> None:
@@ -286,18 +289,20 @@ class Stages:
             for ids in chunks(sorted(self._touched.loose_traces), self._portion)
         ]
         for part in parts:
-            self._engine.rebuilder.rebuild(part, lambda _: None)
+            self._note(self._engine.rebuilder.rebuild(part, lambda _: None))
 
     def _close(self) -> None:
-        with self._engine.store.read() as con:
-            open_conversations = links.open_conversations(con, self._engine.clock())
-        for portion in chunks(open_conversations, self._portion):
-            self._engine.rebuilder.close({conversation.key for conversation in portion}, ())
+        for portion in chunks(sorted(self._open), self._portion):
+            self._note(self._engine.rebuilder.close(frozenset(portion), ()))
+
+    def _note(self, rebuilt: RebuildResult) -> None:
+        self._open |= {saved.key for saved in rebuilt.saved if saved.closed_by is None}
+        self._first_end_ns = min([self._first_end_ns, *(saved.ended_ns for saved in rebuilt.saved)])
 
     def _score(self) -> None:
         runner = self._engine.runner
-        while keys := runner.never_scored().keys:
-            request = EvaluationRequest(keys=keys[: self._portion], chosen=runner.chosen)
+        while (unscored := runner.never_scored(self._first_end_ns)).keys:
+            request = replace(unscored, keys=unscored.keys[: self._portion], chosen=runner.chosen)
             runner.evaluate(runner.truth(), request, lambda *stored: self._scores.scored.append(stored))
 
     def _count(self) -> None:

@@ -294,6 +294,8 @@ def _further_chats(db: Path) -> None:
     """Print the CPU time of each stage until further chats are scored, in portions as small as those of a collector."""
     workload = small_chats(_CHATS, time.time_ns())
     with Engine(_settings(db), collecting=True) as engine:
+        start_s = cpu_of(lambda: (engine.rebuilder.pending(), engine.store.known_ids.since([])))
+        print(f"  reading pending traces and known ids at the start {start_s:7.2f} s CPU", flush=True)
         stages = Stages(engine, workload, Clock(), portion=_SMALL_PORTION)
         for name, work in stages.all():
             us = cpu_of(work) / workload.spans * 1e6

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_agentic.evaluators.base import asks
+from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.judges import ExactJudge
 from otel_agentic.telemetry.events import (
     ConversationResult,
@@ -60,7 +61,7 @@ class ScoreObserver:
 
     def _results(self, measured: Measured) -> list[MetricResult]:
         """Return the scores of one evaluator for a conversation, each with its status according to the settings."""
-        metrics, by_judge = self.rules.metrics, asks(measured.evaluator)
+        metrics, by_judge = metrics_by_name([measured.evaluator]), asks(measured.evaluator)
         return [
             MetricResult(
                 metric=metrics[score.name],

@@ -213,7 +213,7 @@ class PooledRebuilder(Rebuilder):
         if self._pool.count == 1:
             return by_arrival
         with self._store.read() as con:
-            traces = links.traces_of(con, keys)
+            traces = links.traces_of(con, keys, self._known)
         workers = {key: self._worker_of(self._at_workers.held(own)) for key, own in traces.items()}
         return sorted(by_arrival, key=lambda key: workers.get(key, 0))
 

@@ -179,7 +179,7 @@ class PooledEvaluationRunner(EvaluationRunner):
         if self._annotations is None or not annotations.are(self._annotations):
             self._annotations, self._number = annotations, next(_numbers)
         with self.store.read() as con:
-            rows = load_conversation_rows(con, keys)
+            rows = load_conversation_rows(con, keys, self.built_since(keys))
         worker, active = self._pool.least_busy(), maker.evaluation.active
         is_observed = active.evaluation == DEFAULT and maker.restated.isdisjoint(keys)
         task = ScoringTask(

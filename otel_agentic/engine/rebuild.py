@@ -169,6 +169,7 @@ class Rebuilder:
             on_late: called with the number of spans that arrived after their conversation was removed.
         """
         self._store = store
+        self._known = store.known_ids
         self._segments = segments
         self._settings = settings
         self._on_late = on_late
@@ -255,7 +256,7 @@ class Rebuilder:
             arrived: traces with arrivals that were not read yet.
         """
         with self._store.read() as con:
-            traces = links.traces_of(con, keys - self.not_rebuilt.keys())
+            traces = links.traces_of(con, keys - self.not_rebuilt.keys(), self._known)
         unchanged = [key for key, own in traces.items() if not any(trace_id in arrived for trace_id in own)]
         closed = self._store.write(lambda con: close_conversations(con, unchanged)) if unchanged else []
         self._segments.discard(trace_id for key in unchanged for trace_id in traces[key])
@@ -352,10 +353,12 @@ class Rebuilder:
     ) -> AffectedItems:
         stored_traces = [trace_id for trace_id in trace_ids if trace_id in arrivals]
         with self._store.read() as con:
-            before = links.conversations_of(con, set(trace_ids) - arrivals.keys())
+            before = links.conversations_of(con, set(trace_ids) - arrivals.keys(), self._known)
             segments, frozen = without_frozen(con, stored_traces, segments)
             late_spans = links.unread_spans(con, frozen)
-        before |= self._store.write(lambda con: links.save_segments(con, stored_traces, segments, arrivals))
+        before |= self._store.write(
+            lambda con: links.save_segments(con, stored_traces, segments, arrivals, self._known)
+        )
         if late_spans:
             self._on_late(late_spans)
         # A trace with segments is cleared after these are rebuilt.
@@ -392,16 +395,17 @@ class Rebuilder:
         """Return the conversations and traces that named conversations and loose traces may affect."""
         # Loose traces near named ones: another instrumentation may have recorded the same turn without the conversation
         # id.
-        own = links.families_of(con, named)
+        own = links.families_of(con, named, self._known)
         near = links.neighbourhood(con, {*loose, *own.traces}, idle_limit_ns(self._settings, has_id=False))
         # One conversation may become two, so all their traces are examined again.
-        view = own | links.families_of(con, links.conversations_of(con, near) - own.keys)
+        view = own | links.families_of(con, links.conversations_of(con, near, self._known) - own.keys, self._known)
         return view, near | view.traces
 
     def _clashes(self, linked: Sequence[Linked]) -> set[Key]:
         """Return the names, made of an id and a number or service, that are the ids of other conversations."""
         with self._store.read() as con:
-            return links.explicit_ids(con, {_key(item) for item in linked if item.conversation_id != item.explicit_id})
+            names = {_key(item) for item in linked if item.conversation_id != item.explicit_id}
+            return links.explicit_ids(con, names, self._known)
 
     def _removed_names(self, view: Families) -> set[Key]:
         """Return the names of the attempts before the first stored one: those that retention removed keep their numbers."""
@@ -440,8 +444,10 @@ class Rebuilder:
             assembled: returns a conversation as if it were open, and its end mark; None assembles it.
         """
         assembled = assembled or self._assemble
+        keys = {_key(conversation) for conversation in linked} | dissolved
+        names = [name for _, name in keys]
         with self._store.read() as con:
-            before = current_revisions(con, {_key(conversation) for conversation in linked} | dissolved)
+            before = current_revisions(con, keys, self._known.since(names))
         built = []
         failures = []
         late: dict[str, int] = {}
@@ -478,9 +484,9 @@ class Rebuilder:
         vanished = frozenset(key for key in dissolved & before.keys() if not before[key].dissolved)
 
         def write(con: Connection) -> None:
-            links.assign(con, linked, {failure.item for failure in failures})
+            links.assign(con, linked, self._known, {failure.item for failure in failures})
             supersede(con, vanished)
-            save_conversations(con, built, now_ns)
+            save_conversations(con, built, now_ns, self._known.since(names))
 
         self._store.write(write)
         self._segments.discard(closed_traces)

@@ -530,8 +530,12 @@ class EvaluationRunner:
     def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:
         """Return conversations with their cases and labels, by start time."""
         with self.store.read() as con:
-            conversations = load_conversations(con, keys)
+            conversations = load_conversations(con, keys, self.built_since(keys))
         return truth.matched(conversations)
+
+    def built_since(self, keys: Sequence[Key]) -> int:
+        """Return a time, ns, before which none of some conversations was built: of use to a collector, which knows all ids."""
+        return self.store.known_ids.since((name for _, name in keys), load=False)
 
 
 def judge_json(runner: EvaluationRunner, tally: Tally, keys: Sequence[Key]) -> dict[str, Any]:

@@ -356,7 +356,7 @@ class AttemptRunner:
             return ()
         with self._engine.store.read() as con:
             self._latest = max(load_conversations(con, keys), key=lambda conversation: conversation.ended_ns)
-            own_keys = conversations_of(con, own)
+            own_keys = conversations_of(con, own, self._engine.store.known_ids)
         runner = self._engine.runner
         scored: list[Scored] = []
         runner.evaluate(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation, ModelUse, ToolCall, Turn
+from otel_agentic.store.known_ids import rows_since
 from otel_agentic.store.results import drop_results, drop_superseded_results
 from otel_agentic.store.spans import bucket_of
 from otel_agentic.store.table import Key, RowMap, Table, fields_of, from_row, json_text, key_columns, rows_with
@@ -88,11 +89,13 @@ SELECT
     content_hash, epoch_ns(built_at)
 FROM conversations
 SEMI JOIN requested USING (environment, conversation_id)
+WHERE built_at >= make_timestamp_ns($since)
 QUALIFY row_number() OVER (PARTITION BY environment, conversation_id ORDER BY revision DESC) = 1
 """
 _SUPERSEDE: Final = """
 UPDATE conversations c SET superseded = true FROM requested w
 WHERE c.environment = w.environment AND c.conversation_id = w.conversation_id AND NOT c.superseded
+    AND c.built_at >= make_timestamp_ns($since)
 """
 _CLOSE: Final = """
 UPDATE conversations c SET closed_by = 'idle' FROM requested w
@@ -102,33 +105,43 @@ RETURNING
     turn_count, call_count
 """
 _KNOWN_REVISIONS: Final = """
-SELECT count(*), count(*) FILTER (c.revision = w.revision)
+SELECT count(*), count(*) FILTER (c.revision = w.revision), epoch_ns(min(coalesce(c.parts_from, 'epoch'::TIMESTAMP_NS)))
 FROM conversations c JOIN requested w USING (environment, conversation_id)
+WHERE c.built_at >= make_timestamp_ns($since)
 """
+#: Selects the turns, or calls, that may belong to conversations with a part that started at a time and none that started
+#: earlier. The tables are nearly in the order of these times, so that most rows are not read.
+_STARTED: Final = "({0}.started_at IS NULL OR {0}.started_at >= make_timestamp_ns($started))"
 #: One statement per table: an open conversation is rewritten in place, so the rows of that revision are deleted first.
 _DELETE: Final = tuple(
     f"DELETE FROM {table} t USING requested w WHERE t.environment = w.environment "  # noqa: S608 — our own table names
-    "AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
-    for table in ("conversations", "turns", "tool_calls")
+    f"AND t.conversation_id = w.conversation_id AND t.revision = w.revision AND {condition}"
+    for table, condition in (
+        ("conversations", "t.built_at >= make_timestamp_ns($since)"),
+        ("turns", _STARTED.format("t")),
+        ("tool_calls", _STARTED.format("t")),
+    )
 )
 #: By row id, as for spans: narrow columns are searched first, so that wide ones are read only for matching rows.
 _LOAD_CONVERSATIONS: Final = """
-SELECT c.definitions_hash, {columns}
+SELECT c.definitions_hash, epoch_ns(coalesce(c.parts_from, 'epoch'::TIMESTAMP_NS)), {columns}
 FROM conversations c
 WHERE c.rowid IN (
-    SELECT n.rowid FROM conversations n SEMI JOIN requested USING (environment, conversation_id) WHERE NOT n.superseded
+    SELECT n.rowid FROM conversations n SEMI JOIN requested USING (environment, conversation_id)
+    WHERE NOT n.superseded AND n.built_at >= make_timestamp_ns($since)
 )
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
 #: Loads turns, or calls, of revisions.
-_LOAD_PARTS: Final = """
-SELECT t.environment, t.conversation_id, t.turn_index, {columns}
-FROM {table} t
+_LOAD_PARTS: Final = f"""
+SELECT t.environment, t.conversation_id, t.turn_index, {{columns}}
+FROM {{table}} t
 WHERE t.rowid IN (
-    SELECT p.rowid FROM {table} p SEMI JOIN requested USING (environment, conversation_id, revision)
+    SELECT p.rowid FROM {{table}} p SEMI JOIN requested USING (environment, conversation_id, revision)
+    WHERE {_STARTED.format("p")}
 )
-ORDER BY {order}
-"""
+ORDER BY {{order}}
+"""  # noqa: S608 — a constant of our own
 _NAMED: Final = """
 SELECT DISTINCT w.name, c.environment, c.conversation_id
 FROM (
@@ -152,6 +165,7 @@ _NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns", "target_agent
 _CLOCK_AHEAD: Final = """
 SELECT environment, conversation_id, epoch_ns(min(received_from))
 FROM trace_links SEMI JOIN requested USING (environment, conversation_id)
+WHERE received_until >= make_timestamp_ns($since)
 GROUP BY environment, conversation_id HAVING bool_or(clock_ahead)
 """
 _HAS_CLOCK_AHEAD: Final = "SELECT 1 FROM trace_links WHERE clock_ahead LIMIT 1"
@@ -275,30 +289,45 @@ _TURN_CONTENT: Final = attrgetter(*(name for name in Turn.__slots__ if name not 
 _CALL_CONTENT: Final = attrgetter(*(name for name in ToolCall.__slots__ if name not in _NOT_CONTENT_OF_CALL))
 
 
-def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, Current]:
-    """Return the newest revision of each conversation that has one."""
-    return {(row[0], row[1]): from_row(Current, row[2:]) for row in rows_with(con, key_columns(keys), _CURRENT)}
+def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key], since_ns: int = 0) -> dict[Key, Current]:
+    """Return the newest revision of each conversation that has one.
+
+    Args:
+        con: a connection.
+        keys: the conversations.
+        since_ns: a time, ns, before which none of their revisions was built.
+    """
+    rows = rows_since(con, key_columns(keys), _CURRENT, since_ns)
+    return {(row[0], row[1]): from_row(Current, row[2:]) for row in rows}
 
 
-def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: int) -> None:
+def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: int, since_ns: int = 0) -> None:
     """Write revisions. A stored revision with the same number, which was open, is replaced; an older one is superseded.
 
     The result of a superseded revision is deleted: the conversation counts as not scored until the new one is scored.
+
+    Args:
+        con: a connection in a transaction.
+        built: the revisions.
+        now_ns: the time at which they were built.
+        since_ns: a time, ns, before which no row of the conversations or of their traces was written.
     """
     if not built:
         return
     conversations = [item.conversation for item in built]
     requested = fields_of([item.conversation for item in built if not item.is_first], *_OWNER)
-    ((stored, same_revision),) = rows_with(con, requested, _KNOWN_REVISIONS) or [(0, 0)]
-    for statement, needed in (*((delete, same_revision) for delete in _DELETE), (_SUPERSEDE, stored)):
-        if needed:
-            rows_with(con, requested, statement, fetch=False)
+    ((stored, same_revision, started_ns),) = rows_since(con, requested, _KNOWN_REVISIONS, since_ns) or [(0, 0, None)]
+    for delete in _DELETE if same_revision else ():
+        times = {"since": since_ns, "started": started_ns}
+        rows_with(con, requested, delete, {name: ns for name, ns in times.items() if f"${name}" in delete}, fetch=False)
+    if stored:
+        rows_with(con, requested, _SUPERSEDE, {"since": since_ns}, fetch=False)
     if stored > same_revision:
         drop_superseded_results(con, [conversation.key for conversation in conversations])
     hashes = [definitions_hash(conversation.tool_definitions) for conversation in conversations]
     definitions = zip(hashes, (conversation.tool_definitions for conversation in conversations), strict=True)
     save_definitions(con, dict(definitions))
-    columns = {**_conversation_columns(con, built, now_ns), "definitions_hash": hashes}
+    columns = {**_conversation_columns(con, built, now_ns, since_ns), "definitions_hash": hashes}
     Table(con, "conversations").insert(con, columns)
     Table(con, "turns").insert(con, _turn_columns(con, conversations))
     Table(con, "tool_calls").insert(con, _call_columns(con, conversations))
@@ -315,7 +344,7 @@ def close_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Cl
 def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
     """Supersede the newest revisions of conversations that dissolved into others, and delete their results."""
     dissolved = list(keys)
-    rows_with(con, key_columns(dissolved), _SUPERSEDE, fetch=False)
+    rows_with(con, key_columns(dissolved), _SUPERSEDE, {"since": 0}, fetch=False)
     drop_results(con, dissolved)
 
 
@@ -347,20 +376,21 @@ class ConversationRows:
             _CONVERSATION_ROW.build(
                 values, turns=tuple(turns.get((values[0], values[1]), ())), tool_definitions=self.definitions.get(tools)
             )
-            for tools, *values in self.conversations
+            for tools, _, *values in self.conversations
         ]
 
 
-def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key]) -> ConversationRows:
-    """Return the rows of the newest revisions of some conversations."""
+def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key], since_ns: int = 0) -> ConversationRows:
+    """Return the rows of the newest revisions of some conversations; `since_ns` as in `current_revisions`."""
     types = {row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)}
     sql = _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c"))
-    rows = rows_with(con, key_columns(keys), sql)
-    columns = ["definitions_hash", *_CONVERSATION_ROW.describe(types["conversations"])]
+    rows = rows_since(con, key_columns(keys), sql, since_ns)
+    columns = ["definitions_hash", "parts_from", *_CONVERSATION_ROW.describe(types["conversations"])]
     revisions = {name: [row[columns.index(name)] for row in rows] for name in _OWNER}
+    started = {"started": min((row[columns.index("parts_from")] for row in rows), default=0)}
     parts = {
         row.table: rows_with(
-            con, revisions, _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=order)
+            con, revisions, _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=order), started
         )
         for row, order in ((_TURN_ROW, "t.turn_index"), (_CALL_ROW, "t.turn_index, t.position"))
     }
@@ -373,9 +403,9 @@ def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key]) -> Conv
     )
 
 
-def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Conversation]:
-    """Return the newest revisions of some conversations, by start time."""
-    return load_conversation_rows(con, keys).read()
+def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key], since_ns: int = 0) -> list[Conversation]:
+    """Return the newest revisions of some conversations, by start time; `since_ns` as in `current_revisions`."""
+    return load_conversation_rows(con, keys, since_ns).read()
 
 
 def conversations_named(con: DuckDBPyConnection, names: Iterable[str]) -> dict[str, list[Key]]:
@@ -405,14 +435,14 @@ def window_times(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[int]:
     return [time_ns for (time_ns,) in rows_with(con, key_columns(keys), _WINDOW_TIMES)]
 
 
-def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]) -> list[int]:
+def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation], since_ns: int) -> list[int]:
     """Return the window times of conversations: their ends, capped if a sender's clock is ahead.
 
     The cap depends on the first arrival, which later spans do not change.
     """
     keys = [conversation.key for conversation in conversations]
     ahead = con.execute(_HAS_CLOCK_AHEAD).fetchall()  # usually reads one column of bits and nothing else
-    rows = rows_with(con, key_columns(keys), _CLOCK_AHEAD) if ahead else []
+    rows = rows_since(con, key_columns(keys), _CLOCK_AHEAD, since_ns) if ahead else []
     first_arrivals = {(environment, conversation_id): first_ns for environment, conversation_id, first_ns in rows}
     return [
         min(conversation.ended_ns, first_arrivals[key] + CLOCK_TOLERANCE_NS)
@@ -422,15 +452,25 @@ def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]
     ]
 
 
-def _conversation_columns(con: DuckDBPyConnection, built: Sequence[Built], now_ns: int) -> Mapping[str, Sequence[Any]]:
+def _first_start(conversation: Conversation) -> int:
+    """Return when the first part of a conversation started, ns: a turn may begin before its first event."""
+    calls = (call.started_ns for turn in conversation.turns for call in turn.calls)
+    turns = (turn.started_ns for turn in conversation.turns)
+    return min((start_ns for start_ns in (*turns, *calls) if start_ns is not None), default=conversation.started_ns)
+
+
+def _conversation_columns(
+    con: DuckDBPyConnection, built: Sequence[Built], now_ns: int, since_ns: int
+) -> Mapping[str, Sequence[Any]]:
     conversations = [item.conversation for item in built]
     return {
         **_CONVERSATION_ROW.columns(con, conversations),
         "slices": [list(conversation.slices) for conversation in conversations],
         "superseded": [False] * len(conversations),
-        "window_time": _window_times(con, conversations),
+        "window_time": _window_times(con, conversations, since_ns),
         "ambiguous_link": [item.ambiguous_link for item in built],
         "possible_reuse": [item.possible_reuse for item in built],
+        "parts_from": list(map(_first_start, conversations)),
         "turn_count": [len(conversation.turns) for conversation in conversations],
         "call_count": [sum(len(turn.calls) for turn in conversation.turns) for conversation in conversations],
         "content_captured": [conversation.content_captured for conversation in conversations],

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otel_agentic.conversations.segments import Segment
+from otel_agentic.store.known_ids import KnownIds, rows_since
 from otel_agentic.store.table import LAST_NS, Key, Table, fields_of, key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -56,36 +57,43 @@ _OF_TRACES: Final = """
 SELECT DISTINCT environment, conversation_id
 FROM trace_links
 WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM requested)
+    AND received_until >= make_timestamp_ns($since)
 """
 _TRACES: Final = """
 SELECT environment, conversation_id, list(DISTINCT trace_id)
 FROM trace_links SEMI JOIN requested USING (environment, conversation_id)
+WHERE received_until >= make_timestamp_ns($since)
 GROUP BY environment, conversation_id
 """
 _FORGET: Final = """
-DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)
+DELETE FROM trace_links
+WHERE trace_id IN (SELECT trace_id FROM requested) AND received_until >= make_timestamp_ns($since)
 RETURNING trace_id, epoch_ns(received_from), clock_ahead, environment, explicit_id, conversation_id
 """
 #: The rows of conversations, and of all conversations whose spans contain the same id: which of these a trace belongs to
 #: depends on all of them.
 _FAMILIES: Final = """
-WITH families AS (
+WITH stored AS (
+    SELECT trace_id, environment, conversation_id, explicit_id, started_at FROM trace_links
+    WHERE received_until >= make_timestamp_ns($since)
+), families AS (
     SELECT DISTINCT environment, explicit_id
-    FROM trace_links SEMI JOIN requested USING (environment, conversation_id)
+    FROM stored SEMI JOIN requested USING (environment, conversation_id)
     WHERE explicit_id IS NOT NULL
 ), identities AS (
     SELECT environment, conversation_id FROM requested
     UNION
-    SELECT environment, conversation_id FROM trace_links SEMI JOIN families USING (environment, explicit_id)
+    SELECT environment, conversation_id FROM stored SEMI JOIN families USING (environment, explicit_id)
 )
 SELECT trace_id, environment, conversation_id, explicit_id
-FROM trace_links SEMI JOIN identities USING (environment, conversation_id)
+FROM stored SEMI JOIN identities USING (environment, conversation_id)
 ORDER BY started_at DESC, trace_id DESC
 """
 #: The names that are ids in spans.
 _EXPLICIT: Final = """
 SELECT DISTINCT environment, explicit_id FROM trace_links l
 SEMI JOIN requested w ON w.environment = l.environment AND w.conversation_id = l.explicit_id
+WHERE l.received_until >= make_timestamp_ns($since)
 """
 _REMAINING: Final = """
 SELECT environment, explicit_id, epoch_ns(min(started_at)) FROM trace_links l
@@ -208,6 +216,7 @@ SET conversation_id = w.conversation_id, built = w.built
 FROM requested w
 WHERE l.trace_id = w.trace_id AND l.environment = w.environment AND l.explicit_id IS NOT DISTINCT FROM w.explicit_id
     AND (l.conversation_id IS DISTINCT FROM w.conversation_id OR l.built <> w.built)
+    AND l.received_until >= make_timestamp_ns($since)
 """
 
 
@@ -264,19 +273,21 @@ def awaited_conversations(con: DuckDBPyConnection) -> int:
     return int(count)
 
 
-def conversations_of(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[Key]:
+def conversations_of(con: DuckDBPyConnection, trace_ids: Iterable[str], known: KnownIds) -> set[Key]:
     """Return the (environment, conversation id) that the traces are currently linked to."""
-    return {
-        (environment, conversation_id)
-        for environment, conversation_id in rows_with(con, _traces(trace_ids), _OF_TRACES)
-    }
+    requested = _traces(trace_ids)
+    rows = rows_since(con, requested, _OF_TRACES, known.since(requested["trace_id"]))
+    return {(environment, conversation_id) for environment, conversation_id in rows}
 
 
-def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, frozenset[str]]:
+def traces_of(con: DuckDBPyConnection, keys: Iterable[Key], known: KnownIds) -> dict[Key, frozenset[str]]:
     """Return the traces of conversations; one without a trace is omitted."""
+    requested = key_columns(keys)
     return {
         (environment, conversation_id): frozenset(trace_ids)
-        for environment, conversation_id, trace_ids in rows_with(con, key_columns(keys), _TRACES)
+        for environment, conversation_id, trace_ids in rows_since(
+            con, requested, _TRACES, known.since(requested["conversation_id"])
+        )
     }
 
 
@@ -285,6 +296,7 @@ def save_segments(
     trace_ids: Iterable[str],
     segments: Sequence[Segment],
     arrivals: Mapping[str, Arrival],
+    known_ids: KnownIds,
 ) -> set[Key]:
     """Replace the links of some traces; return the conversations that they were linked to before.
 
@@ -296,7 +308,9 @@ def save_segments(
     clocks_ahead = {trace_id for trace_id, arrival in arrivals.items() if arrival.clock_ahead}
     known: dict[tuple[str, str, str], str] = {}
     before: set[Key] = set()
-    for trace_id, first_ns, clock_ahead, environment, explicit_id, name in rows_with(con, _traces(trace_ids), _FORGET):
+    requested = _traces(trace_ids)
+    stored = rows_since(con, requested, _FORGET, known_ids.since(requested["trace_id"]))
+    for trace_id, first_ns, clock_ahead, environment, explicit_id, name in stored:
         first_ns_of[trace_id] = min(first_ns_of[trace_id], first_ns)
         clocks_ahead |= {trace_id} if clock_ahead else set()
         if explicit_id is not None:
@@ -305,16 +319,26 @@ def save_segments(
             before.add((environment, name))
     without_segments = set(trace_ids) - {segment.trace_id for segment in segments}
     rows = [*segments, *(_EMPTY_SEGMENT(trace_id=trace_id) for trace_id in sorted(without_segments))]
+    names = [
+        None
+        if segment.explicit_id is None
+        else known.get((segment.trace_id, segment.environment, segment.explicit_id), segment.explicit_id)
+        for segment in rows
+    ]
+    written_ns = [arrivals[segment.trace_id].last_ns for segment in rows]
+    ids = zip(
+        (segment.trace_id for segment in rows),
+        (segment.explicit_id for segment in rows),
+        names,
+        written_ns,
+        strict=True,
+    )
+    _add_ids(known_ids, ((text, time_ns) for *texts, time_ns in ids for text in texts))
     Table(con, "trace_links").insert(
         con,
         {
             **fields_of(rows, "trace_id", "environment", "service", "explicit_id", "query_digest"),
-            "conversation_id": [
-                None
-                if segment.explicit_id is None
-                else known.get((segment.trace_id, segment.environment, segment.explicit_id), segment.explicit_id)
-                for segment in rows
-            ],
+            "conversation_id": names,
             "linked_traces": [sorted(segment.linked_traces) for segment in rows],
             "history_in": [list(segment.history_in) for segment in rows],
             "history_out": [list(segment.history_out) for segment in rows],
@@ -322,7 +346,7 @@ def save_segments(
             "events": [len(segment.nodes) for segment in rows],
             "started_at": [segment.start_ns for segment in rows],
             "ended_at": [segment.end_ns for segment in rows],
-            "received_until": [arrivals[segment.trace_id].last_ns for segment in rows],
+            "received_until": written_ns,
             "received_from": [first_ns_of[segment.trace_id] for segment in rows],
             "clock_ahead": [segment.trace_id in clocks_ahead for segment in rows],
             "built": [False] * len(rows),
@@ -356,10 +380,15 @@ class Families:
         )
 
 
-def families_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> Families:
+def families_of(con: DuckDBPyConnection, keys: Iterable[Key], known: KnownIds) -> Families:
     """Return some conversations and all those whose spans contain the same ids."""
     named = frozenset(keys)
-    rows = rows_with(con, key_columns(named), _FAMILIES)
+    since_ns, needed_ns = LAST_NS, known.since(name for _, name in named)
+    rows: list[tuple[Any, ...]] = []
+    while needed_ns < since_ns:  # an id in these rows may have others that were written earlier
+        since_ns = needed_ns
+        rows = rows_since(con, key_columns(named), _FAMILIES, since_ns)
+        needed_ns = known.since(text for _, _, *texts in rows for text in texts if text is not None)
     return Families(
         keys=named | {(environment, name) for _, environment, name, _ in rows},
         traces=frozenset(trace_id for trace_id, _, _, _ in rows),
@@ -367,9 +396,11 @@ def families_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> Families:
     )
 
 
-def explicit_ids(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
+def explicit_ids(con: DuckDBPyConnection, keys: Iterable[Key], known: KnownIds) -> set[Key]:
     """Return the (environment, id) among `keys` that spans contain."""
-    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _EXPLICIT)}
+    requested = key_columns(keys)
+    rows = rows_since(con, requested, _EXPLICIT, known.since(requested["conversation_id"]))
+    return {(environment, name) for environment, name in rows}
 
 
 def earliest_starts(con: DuckDBPyConnection, ids: Iterable[Key]) -> dict[Key, int]:
@@ -454,7 +485,9 @@ def _times(con: DuckDBPyConnection, trace_ids: AbstractSet[str]) -> list[tuple[A
     return rows + rows_with(con, _traces(older), _TIMES, {"from": 0}) if first_recent and older else rows
 
 
-def assign(con: DuckDBPyConnection, linked: Iterable[Linked], failed: Container[Item] = frozenset()) -> None:
+def assign(
+    con: DuckDBPyConnection, linked: Iterable[Linked], known: KnownIds, failed: Container[Item] = frozenset()
+) -> None:
     """Store the conversation that each segment was linked to, and that it was built with it unless it is in `failed`."""
     rows = [
         (segment, conversation) for conversation in linked for segment in (*conversation.segments, *conversation.echoes)
@@ -466,7 +499,18 @@ def assign(con: DuckDBPyConnection, linked: Iterable[Linked], failed: Container[
             (conversation.environment, str(conversation.conversation_id)) not in failed for _, conversation in rows
         ],
     }
-    rows_with(con, requested, _ASSIGN, fetch=False)
+    since_ns = known.since(requested["trace_id"])
+    _add_ids(known, ((name, since_ns) for name in requested["conversation_id"]))
+    rows_with(con, requested, _ASSIGN, {"since": since_ns}, fetch=False)
+
+
+def _add_ids(known: KnownIds, times_ns: Iterable[tuple[str | None, int]]) -> None:
+    """Add ids to the known ones, each with the earliest of its times, ns."""
+    earliest: dict[str, int] = {}
+    for text, time_ns in times_ns:
+        if text is not None:
+            earliest[text] = min(earliest.get(text, time_ns), time_ns)
+    known.add(list(earliest), list(earliest.values()))
 
 
 def _traces(trace_ids: Iterable[str]) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.sequential import e_value
 from otel_agentic.store.table import (
     BOUNDS,
+    LAST_NS,
     Column,
     Key,
     Scored,
@@ -260,7 +261,7 @@ FROM requested w
 JOIN conversations c USING (environment, conversation_id, revision)
 JOIN subjects s ON {SAME_AGENT.format("c")} AND s.criterion = '{CORRECT}' AND s.criteria = $criteria
 LEFT JOIN result_cases k ON k.dataset = coalesce(CAST(w.dataset AS VARCHAR), '') AND k.case_id = w.case_id
-WHERE NOT c.superseded
+WHERE NOT c.superseded AND c.ended_at >= make_timestamp_ns($first)
 ORDER BY c.window_time, c.environment, c.conversation_id
 RETURNING epoch_ns(window_time), closed_by
 """  # noqa: S608 — the same
@@ -319,7 +320,7 @@ def save_results(
         if needed:
             rows_with(con, named, statement, fetch=False)
     requested = {name: values for name, values in columns.items() if name not in _NOT_INSERTED}
-    after = rows_with(con, requested, _INSERT, {"criteria": criteria})
+    after = rows_with(con, requested, _INSERT, {"criteria": criteria, "first": min(columns["ended_ns"])})
     if len(after) < size:
         _retire(con, keys)
     note(con, [*before, *after])
@@ -379,6 +380,7 @@ def result_columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Co
     return {
         **fields_of(scores, "environment", "conversation_id", "revision", "dataset", "case_id", "outcome", "reason"),
         **fields_of(conversations, "agent_version", "service"),
+        "ended_ns": [min(conversation.ended_ns, LAST_NS) for conversation in conversations],
         "evaluation_id": [evaluation_id] * len(scored),
         "agent": [conversation.agent_name for conversation in conversations],
         "tags": [json_text(names) for names in tags],

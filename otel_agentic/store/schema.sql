@@ -104,7 +104,8 @@ CREATE TABLE conversations (
     final_state JSON, -- the final state of the world, from the last span that names one; null without one
     user_hash UBIGINT, -- hash of the id of the end user in its spans, such as user.id; null where none names a user
     session_hash UBIGINT, -- hash of session.id, where that is not the conversation itself; null where none names one
-    slices VARCHAR[] -- slices that it is in, as name=value: user, locale, tier, prompt, prompt_version, model, flag and those of the settings
+    slices VARCHAR[], -- slices that it is in, as name=value: user, locale, tier, prompt, prompt_version, model, flag and those of the settings
+    parts_from TIMESTAMP_NS -- start of the first of its turns and calls, by which these are found
 );
 
 -- One row is a turn: a query, its calls and its answer.

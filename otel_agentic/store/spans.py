@@ -220,7 +220,8 @@ class SpanTables:
         self._logs = Table(con, "log_records")
         self._reader = reader
         self._recent_limit = recent_limit
-        self._last_ns = last_commit_ns(con)
+        #: The time of the last commit, ns, 0 before the first.
+        self.last_ns = last_commit_ns(con)
 
     @cached_property
     def _recent(self) -> RecentIds:
@@ -235,7 +236,7 @@ class SpanTables:
         Call `committed` with the second value once the transaction is durable. `received_at` increases from commit to
         commit even if the clock does not: it shows which traces were read before their newest span was received.
         """
-        now_ns = max(now_ns, self._last_ns + 1)
+        now_ns = max(now_ns, self.last_ns + 1)
         spans_by_batch = self._new_spans(con, batches)
         logs_by_batch = self._new_logs(con, batches)
         spans = list(chain.from_iterable(spans_by_batch))
@@ -259,7 +260,7 @@ class SpanTables:
     def committed(self, inserted: Inserted) -> None:
         """Remember ids that are now durable."""
         self._recent.add(inserted.ids, inserted.latest_ns)
-        self._last_ns = inserted.at_ns
+        self.last_ns = inserted.at_ns
 
     def forget_ids(self) -> None:
         """Look up the id of each span in the file from now on, because rows were added without `insert`."""

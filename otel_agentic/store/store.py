@@ -27,6 +27,7 @@ from otel_agentic.redaction.fields import MARK_START
 from otel_agentic.regular_files import open_regular
 from otel_agentic.store.connection import DEFAULT, ConnectionManager, describe, open_database, require_file, show
 from otel_agentic.store.durability import Checkpoints, UndoFile, keep_damaged_log, restore, sync, sync_folder
+from otel_agentic.store.known_ids import KnownIds
 from otel_agentic.store.maintenance.backup import Snapshots, copy_of_open_file, remove_leftover_copies
 from otel_agentic.store.maintenance.empty_store import place_empty_store
 from otel_agentic.store.maintenance.migrations import Migration, Upgrade, bring_up_to_date
@@ -90,7 +91,9 @@ class Store:
         """
         require_file(settings.db, create=create)  # not resolved: the message shows the name that the user passed
         self.path: Path = settings.db.resolve()  # DuckDB puts the log next to the file itself, not next to a link to it
-        self.clock = clock
+        self._clock = clock
+        #: The ids of all traces and conversations.
+        self.known_ids = KnownIds(self.read)
         #: Runs user queries.
         self.user_queries = UserQueries()
         #: Removes secrets from everything received.
@@ -159,6 +162,10 @@ class Store:
                 raise describe(error, self.path) from error
             raise
         return con
+
+    def clock(self) -> int:
+        """Return the time, ns since the epoch: that of the last commit of spans if the clock was set back meanwhile."""
+        return max(self._clock(), self._writer.last_commit_ns)
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch; see `Sink.accept`."""
@@ -261,8 +268,9 @@ class Store:
             return False  # a reader is active, or the disk is full: the next removal tries again
 
     def forget_ids(self) -> None:
-        """Look up the id of each received span in the file from now on; call this before `write` adds spans."""
+        """Look up all ids in the whole file from now on; call this before `write` adds spans or conversations of a file."""
         self._writer.forget_ids()
+        self.known_ids.forget()
 
     def listen(self, listener: Callable[[frozenset[str]], None]) -> None:
         """Call `listener` with the trace ids of each commit of spans; it must return quickly."""

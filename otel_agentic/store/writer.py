@@ -430,6 +430,11 @@ class Writer:
         finally:
             self._hold(-1)
 
+    @property
+    def last_commit_ns(self) -> int:
+        """The time of the last commit of spans, ns, 0 before the first."""
+        return self._tables.last_ns
+
     def forget_ids(self) -> None:
         """Look up each received span in the file from now on, because `write` may add spans whose ids are not known."""
         self.write(lambda _con: self._tables.forget_ids())

@@ -337,19 +337,19 @@ class Spot(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """How the values of a metric are recorded: in which histogram, and the values that become 0 and 1 there.
+    """How the values of a metric are recorded: in which histogram, and the values `low` and `high` that become 0 and 1 there.
 
     `range` names these two; None if values are recorded as they are, or only in another unit.
     """
 
     instrument: Instrument
-    zero: float = 0.0
-    one: float = 1.0
+    low: float = 0.0
+    high: float = 1.0
     range: str | None = None
 
     def apply(self, value: float) -> float | None:
         """Return the value to record; None for a negative or non-finite one, which histograms do not accept."""
-        scaled = (value - self.zero) / (self.one - self.zero)
+        scaled = (value - self.low) / (self.high - self.low)
         return scaled if 0.0 <= scaled < math.inf else None
 
 
@@ -397,5 +397,5 @@ def scale_of(metric: Metric) -> Scale:
     low, high = metric.low, metric.high
     if metric.unit == _SCORE_UNIT and low is not None and high is not None and low < high:
         return Scale(names.SCORE, low, high, None if (low, high) == (0.0, 1.0) else f"{low:g}..{high:g}")
-    instrument, one = _UNITS.get(metric.unit, (names.METRIC_AMOUNT, 1.0))
-    return Scale(instrument, one=one)
+    instrument, unit = _UNITS.get(metric.unit, (names.METRIC_AMOUNT, 1.0))
+    return Scale(instrument, high=unit)

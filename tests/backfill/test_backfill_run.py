@@ -210,11 +210,14 @@ def test_a_run_goes_on_although_something_came_ahead_of_its_position(days: Engin
     assert window_values(engine) == anew(engine)
 
 
-def test_a_run_begins_anew_where_the_clock_was_set_back_meanwhile(days: Engine) -> None:
+def test_a_run_begins_anew_where_the_clock_was_set_back_meanwhile(
+    days: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = days
     backfill(engine, REQUEST, context=Stopping(after=3).around)
     clock = engine.clock
-    engine.clock = engine.store.clock = lambda: clock() - HOUR_NS
+    engine.clock = lambda: clock() - HOUR_NS
+    monkeypatch.setattr(engine.store, "clock", engine.clock)
     feed(engine, hotel_conversation(0, name="late"))
 
     done = run_backfill(engine)

@@ -22,5 +22,6 @@ def problems_after(kills: int, folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_eighty_kills_in_an_export_and_a_removal_leave_whole_files_and_whole_conversations(tmp_path: Path) -> None:
     assert ["done"] == problems_after(80, tmp_path)

@@ -166,12 +166,14 @@ def test_only_rebuilt_traces_make_room_for_others() -> None:
 
 
 @pytest.mark.slow
-def test_workers_make_the_rows_of_tau_airline(copy_of: CopyOf, tau_file: Path, tau_truth: dict[str, Any]) -> None:
+def test_workers_make_the_rows_of_tau_airline(
+    copy_of: CopyOf, tau_file: Path, tau_truth: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     truth = [[TruthFile(name=name, text=text) for name, text in tau_truth[kind]] for kind in ("cases", "labels")]
     built = []
     for count in (None, 2):
         engine = copy_of(tau_file)
-        engine.store.clock = lambda: NOON_NS
+        monkeypatch.setattr(engine.store, "clock", lambda: NOON_NS)
         engine.store.write(lambda con: [con.execute(f"DELETE FROM {name}") for name in BUILT])  # noqa: S608 — of our own
         with WorkerPool(engine.settings, 2) as workers:
             pool = workers if count else None

@@ -26,6 +26,16 @@ def test_dialect_and_scope_of_a_turn_come_back(store: Store) -> None:
         assert [mixed] == load_conversations(con, [(mixed.environment, str(mixed.conversation_id))])
 
 
+def test_a_turn_and_a_call_that_begin_before_the_first_event_come_back(store: Store) -> None:
+    early = turn(calls=(tool_call(started_ns=NOON_NS - 9),), started_ns=NOON_NS - 5)
+    saved = [conversation(early, started_ns=NOON_NS), conversation(turn(started_ns=NOON_NS), conversation_id="c2")]
+    save(store, *saved)
+
+    with store.read() as con:
+        for item in saved:
+            assert [item] == load_conversations(con, [(item.environment, str(item.conversation_id))])
+
+
 def test_another_reader_of_the_same_content_makes_no_revision() -> None:
     assert content_hash(conversation(turn())) == content_hash(conversation(turn(dialect="genai", scope="x")))
 

@@ -1,0 +1,107 @@
+"""Rows that are searched only since their ids are known are those that a search of all rows finds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_agentic.engine.engine import Engine, rebuilder_over
+from otel_agentic.engine.workers import WorkerPool
+from otel_agentic.store import known_ids, links
+from otel_agentic.store.conversations import current_revisions, load_conversations
+from otel_agentic.store.known_ids import KnownIds
+from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
+from tests.builders import ask_hotel, contents, stored_conversations
+from tests.stores import settings_for
+
+HOUR_NS = 3_600 * SECOND_NS
+COMMITS = 8
+PROCESSES = 2
+
+
+@pytest.fixture(autouse=True)
+def tight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the time of each id precise: with the real sizes, all ids of a test have the same."""
+    monkeypatch.setattr(known_ids, "_PARTITION", 4)
+    monkeypatch.setattr(known_ids, "_OVERLAP_NS", 0)
+    monkeypatch.setattr(known_ids, "_CHUNK", 6)
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
+    with WorkerPool(settings_for(tmp_path_factory.mktemp("none") / "none.duckdb"), 1) as workers:
+        yield workers
+
+
+def arrivals(seed: int) -> list[list[Any]]:
+    """Return the spans of each commit: of conversations that are resumed, that share an id, and without one."""
+    draw = random.Random(seed)  # noqa: S311 — reproducible, not secret
+    commits: list[list[Any]] = [[] for _ in range(COMMITS)]
+    for number in range(18):
+        name = draw.choice([None, f"c-{number}", f"c-{draw.randrange(6)}"])
+        first = draw.randrange(COMMITS)
+        script = ask_hotel(name)
+        if draw.random() < 0.3:
+            script = script.ask("How much?").answers("300 euros.")
+        spans = speak_genai(script, start_ns=NOON_NS + first * HOUR_NS + number * SECOND_NS).spans
+        for span in spans:
+            is_late = draw.random() < 0.1
+            commits[draw.randrange(first, COMMITS) if is_late else first].append(span)
+    return commits
+
+
+def check_each_conversation(engine: Engine) -> None:
+    """Check that a search since the ids are known finds the rows that a search of all finds, for each conversation alone."""
+    known, all_rows = engine.store.known_ids, KnownIds(engine.store.read)
+    all_rows.forget()
+    with engine.store.read() as con:
+        for key in stored_conversations(engine):
+            name = key[1]
+            for search in (links.families_of, links.traces_of):
+                assert search(con, [key], all_rows) == search(con, [key], known)
+            assert current_revisions(con, [key]) == current_revisions(con, [key], known.since([name]))
+            assert load_conversations(con, [key]) == load_conversations(con, [key], known.since([name]))
+
+
+def rows_after(
+    db: Path, seed: int, pool: WorkerPool | None = None, *, searches_all: bool = False
+) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row after spans arrived in commits an hour apart, in processes that each receive a few of them."""
+    hours = iter(enumerate(arrivals(seed)))
+    now_ns = [NOON_NS]
+    for _ in range(PROCESSES):
+        with Engine(settings_for(db), create=True, clock=lambda: now_ns[0], collecting=True) as engine:
+            if searches_all:
+                engine.store.known_ids.forget()
+            rebuilder = rebuilder_over(engine, pool)
+            for _ in range(COMMITS // PROCESSES):
+                hour, spans = next(hours)
+                now_ns[0] = NOON_NS + hour * HOUR_NS
+                engine.store.accept(batch(*spans))
+                touched = rebuilder.read(rebuilder.pending())
+                rebuilder.rebuild(touched, lambda _: None)
+                if hour % 2:
+                    rebuilder.close(stored_conversations(engine).keys(), ())
+            if not searches_all:
+                check_each_conversation(engine)
+            result = contents(engine)
+    return {name: rows for name, rows in result.items() if name not in {"schema_migrations", "instance"}}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_same_rows_are_found(tmp_path: Path, seed: int) -> None:
+    expected = rows_after(tmp_path / "all.duckdb", seed, searches_all=True)
+    assert any("#2" in row[1] for row in expected["conversations"])
+    assert any(row[2] > 1 for row in expected["conversations"])
+
+    assert expected == rows_after(tmp_path / "known.duckdb", seed)
+
+
+def test_workers_find_the_same_rows(tmp_path: Path, pool: WorkerPool) -> None:
+    expected = rows_after(tmp_path / "all.duckdb", 2, searches_all=True)
+
+    assert expected == rows_after(tmp_path / "pooled.duckdb", 2, pool)
