@@ -167,9 +167,15 @@ class Command:
             UsageError: an argument is missing, unknown or of the wrong type; the message names it.
             StoreUnusableError: its queries need more memory than DuckDB may use.
         """
+        from otel_agentic.store.connection import run_within_memory  # noqa: PLC0415 — DuckDB is not needed for --help
+
+        def work() -> Any:
+            return self._checked(context, **self.grouped(arguments))
+
         try:
             with _out_of_memory_explained(self.name, context):
-                return self._explained(context, self._checked(context, **self.grouped(arguments)))
+                result = run_within_memory(work, context.engine.memory_lock) if self.role == "query" else work()
+                return self._explained(context, result)
         except ValidationError as error:
             first = error.errors()[0]
             location = ".".join(str(part) for part in first["loc"] if part not in self._dataclasses)

@@ -157,6 +157,8 @@ class Engine:
         self.backfill_lock = threading.Lock()
         #: How long senders wait; background work yields accordingly.
         self.pressure = Pressure()
+        #: Held by a command that runs again, because others left it too little memory.
+        self.memory_lock = threading.Lock()
         #: Held while data is exported, removed or erased.
         self.retention_lock = threading.RLock()
         self.reader = Reader.from_settings(settings.conversations, settings.dialects)

@@ -15,18 +15,21 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import duckdb
 
 from otel_agentic.errors import StoreBusyError, StoreUnusableError, UsageError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from duckdb import DuckDBPyConnection
 
 
 #: The connection that `Store.write` and `Store.read` provide, for packages that may not import DuckDB themselves.
 Connection: TypeAlias = duckdb.DuckDBPyConnection
+T = TypeVar("T")
 
 #: The oldest file format with every feature that is used here, so that other DuckDB versions can open the file too.
 FILE_FORMAT: Final = "v1.4.0"
@@ -156,6 +159,20 @@ def out_of_memory_explained(subject: str, settings: Limits) -> Iterator[None]:
             f"{settings.temp_limit_mb} MB of disk for what does not fit (store.temp_limit_mb): raise these limits, or select "
             "fewer conversations"
         ) from error
+
+
+def run_within_memory(work: Callable[[], T], alone: AbstractContextManager[object]) -> T:
+    """Return the result of queries that only read; if the memory does not suffice for all that run now, run them again.
+
+    Args:
+        work: runs the queries.
+        alone: a lock that is held while queries run again, so that these do so one after another.
+    """
+    try:
+        return work()
+    except duckdb.OutOfMemoryException:
+        with alone:
+            return work()
 
 
 def error_summary(error: BaseException) -> str:

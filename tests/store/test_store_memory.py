@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from otel_agentic.commands.registry import CommandRole
     from otel_agentic.spans.model import Receipt, SpanBatch
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
@@ -119,6 +120,25 @@ def test_a_command_that_needs_too_much_memory_names_the_settings(
             list(command.run(Context(engine), {}))
         with pytest.raises(StoreUnusableError, match=message):
             list(command.run_trusted(Context(engine)))
+
+
+@pytest.mark.parametrize(("role", "runs"), [("query", 2), ("admin", 1)])
+def test_a_command_that_reads_runs_again_where_others_took_the_memory(
+    tmp_path: Path, role: CommandRole, runs: int
+) -> None:
+    run = []
+
+    def function(context: Context) -> None:
+        run.append(context.engine.memory_lock.locked())
+        if len(run) == 1:
+            greedy(context)
+
+    limits = {"db": tmp_path / "t.duckdb", "memory_limit_mb": 100, "temp_limit_mb": 1}
+    with Engine(Settings.model_validate({"store": limits}), create=True) as engine:
+        with nullcontext() if role == "query" else pytest.raises(StoreUnusableError, match="memory_limit_mb"):
+            Command(name="greedy", role=role, function=function).run(Context(engine), {})
+        assert [False, True][:runs] == run
+        assert not engine.memory_lock.locked()
 
 
 def accepted(store: Store, sent: SpanBatch) -> Receipt:
