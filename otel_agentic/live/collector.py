@@ -236,8 +236,9 @@ class LiveCollector(EngineListener):
             self.assembler.arrived(self.engine.rebuilder.pending())
             self.window_loop.wake()
             return result
-        if name == "live":
-            return {**self._store_state(commands), "collector": self._state()}
+        if name in {"collector", "live"}:
+            state = self._state()
+            return state if name == "collector" else {**self._store_state(commands), "collector": state}
         with ExitStack() as stack:
             if name == "store_erase" and not arguments.get("dry_run"):
                 stack.callback(self._tail.clear)

@@ -113,22 +113,29 @@ _DELETE: Final = tuple(
 )
 #: By row id, as for spans: narrow columns are searched first, so that wide ones are read only for matching rows.
 _LOAD_CONVERSATIONS: Final = """
-SELECT c.definitions_hash, {columns}
+SELECT
+    c.turn_count, c.call_count, epoch_ns(c.started_at), epoch_ns(c.ended_at), epoch_ns(c.window_time), c.definitions_hash, {columns}
 FROM conversations c
 WHERE c.rowid IN (
     SELECT n.rowid FROM conversations n SEMI JOIN requested USING (environment, conversation_id) WHERE NOT n.superseded
 )
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
-#: Loads turns, or calls, of revisions.
+#: Loads turns, or calls, of revisions, of those between two times if these are not null. They are stored nearly in the order of
+#: their times, so that most others are not read. Calls without a span have no times.
 _LOAD_PARTS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, {columns}
 FROM {table} t
 WHERE t.rowid IN (
     SELECT p.rowid FROM {table} p SEMI JOIN requested USING (environment, conversation_id, revision)
+    WHERE $first IS NULL OR p.started_at IS NULL
+        OR (p.started_at >= make_timestamp_ns($first) AND p.started_at <= make_timestamp_ns($last))
 )
 ORDER BY {order}
 """
+_PART_ORDERS: Final = {"turns": "t.turn_index", "tool_calls": "t.turn_index, t.position"}
+#: The first columns of `_LOAD_CONVERSATIONS`: the numbers of turns and calls, the start, the end, and the window time.
+_FACTS: Final = 5
 _NAMED: Final = """
 SELECT DISTINCT w.name, c.environment, c.conversation_id
 FROM (
@@ -323,11 +330,13 @@ def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
 class ConversationRows:
     """Conversations as they are stored: a process that has no connection restores them.
 
-    `types` are the types of the columns, by table. `definitions` are the lists of tools, by hash.
+    `types` are the types of the columns, by table. `window_times` are those of the conversations, ns. `definitions` are the lists
+    of tools, by hash.
     """
 
     types: Mapping[str, Mapping[str, str]]
     conversations: Sequence[tuple[Any, ...]]
+    window_times: Sequence[int]
     turns: Sequence[tuple[Any, ...]]
     calls: Sequence[tuple[Any, ...]]
     definitions: Mapping[str | None, Mapping[str, Any]]
@@ -355,22 +364,33 @@ def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key]) -> Conv
     """Return the rows of the newest revisions of some conversations."""
     types = {row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)}
     sql = _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c"))
-    rows = rows_with(con, key_columns(keys), sql)
+    found = rows_with(con, key_columns(keys), sql)
+    facts, rows = [row[:_FACTS] for row in found], [row[_FACTS:] for row in found]
     columns = ["definitions_hash", *_CONVERSATION_ROW.describe(types["conversations"])]
     revisions = {name: [row[columns.index(name)] for row in rows] for name in _OWNER}
-    parts = {
-        row.table: rows_with(
-            con, revisions, _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=order)
-        )
-        for row, order in ((_TURN_ROW, "t.turn_index"), (_CALL_ROW, "t.turn_index, t.position"))
-    }
+    turns, calls, started_ns, ended_ns, window_ns = zip(*facts, strict=True) if facts else ((), (), (), (), ())
+    times = {"first": min(started_ns, default=None), "last": max(ended_ns, default=None)}
     return ConversationRows(
         types=types,
         conversations=rows,
-        turns=parts["turns"],
-        calls=parts["tool_calls"],
+        window_times=window_ns,
+        turns=_part_rows(con, _TURN_ROW, revisions, times, sum(turns)),
+        calls=_part_rows(con, _CALL_ROW, revisions, times, sum(calls)),
         definitions=load_definitions(con, {row[0] for row in rows}),
     )
+
+
+def _part_rows(
+    con: DuckDBPyConnection,
+    row: RowMap[Any],
+    revisions: Mapping[str, list[Any]],
+    times: Mapping[str, int | None],
+    count: int,
+) -> list[tuple[Any, ...]]:
+    """Return the rows of turns, or of calls, of revisions: those between two times, or all if these are not as many as they have."""
+    sql = _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=_PART_ORDERS[row.table])
+    parts = rows_with(con, revisions, sql, times)
+    return parts if len(parts) == count else rows_with(con, revisions, sql, dict.fromkeys(times))
 
 
 def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Conversation]:

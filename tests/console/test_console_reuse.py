@@ -74,17 +74,17 @@ def test_other_commands_are_never_reused_and_the_number_of_reports_is_bounded() 
     assert client.call("report", agent="first") == 44
 
 
-def test_a_fast_report_is_reused_for_a_minute_while_nothing_is_committed() -> None:
+def test_a_fast_report_is_reused_for_ten_minutes_while_nothing_is_committed() -> None:
     commands = _Commands(0.0)
     commands.collects = False
     client = CommandClient(commands.run, commands.commits, commands.clock)
 
     assert client.call("report") == 1
-    commands.now_s += 59.9
+    commands.now_s += 599.9
     assert client.call("report") == 1
     commands.committed += 1
     assert client.call("report") == 2
-    commands.now_s += 60.1
+    commands.now_s += 600.1
     assert client.call("report") == 3
 
 
