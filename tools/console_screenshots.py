@@ -1,6 +1,6 @@
 """Take the screenshots of the console in the documentation, from the demo; or of every page, to look at them.
 
-python -m tools.console_screenshots              # docs/console*.png
+python -m tools.console_screenshots              # docs/console*.png, apart from those of traffic that the demo does not have
 python -m tools.console_screenshots --all DIR    # every page at 1280 and 390 px, light and dark, into a folder
 
 Needs Chromium and the requirements of `make test-browser`.
@@ -27,11 +27,9 @@ Scheme: TypeAlias = Literal["light", "dark"]
 Picture: TypeAlias = tuple[str, tuple[int, int], Scheme]
 #: The pictures of the documentation, by file.
 _PICTURES: Final[dict[Path, Picture]] = {
-    _DOCS / "console.png": ("/", (1280, 900), "light"),
-    _DOCS / "console-conversation.png": (_CONVERSATION, (1280, 900), "light"),
-    _DOCS / "console-review.png": ("/review?order=newest&outcome=fail", (1280, 900), "light"),
-    _DOCS / "console-matches.png": ("/matches", (1280, 900), "light"),
-    _DOCS / "console-tail.png": ("/tail", (1280, 900), "light"),
+    _DOCS / "console.png": ("/", (1200, 760), "light"),
+    _DOCS / "console-conversation.png": (_CONVERSATION, (1200, 760), "light"),
+    _DOCS / "console-review.png": ("/review", (1200, 760), "light"),
     _DOCS / "console-phone.png": (_CONVERSATION, (390, 844), "dark"),
 }
 _ALL: Final = (

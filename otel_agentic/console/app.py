@@ -114,8 +114,8 @@ _MAX_REUSE_S: Final = 60.0
 #: The same while nothing is committed: only what the end of a period leaves out may differ then.
 _MAX_UNCHANGED_S: Final = 600.0
 _MAX_REPORTS: Final = 32
-#: The pages whose reports are computed as soon as somebody logs in, the first one first, because a large store takes seconds for each;
-#: one that takes less than `_QUICK_S` ends this.
+#: The pages whose reports are computed as soon as somebody logs in, because a large store takes seconds for each, and the first of them,
+#: which ends this if it takes less than `_QUICK_S`.
 _PREPARED: Final = ("/", "/tools", "/collector", "/cases", "/matches")
 _QUICK_S: Final = 1.0
 #: Commands that the collector runs: a function of name and arguments that returns a JSON value.
@@ -244,6 +244,7 @@ class Console:
             tail: the live tail of the collector; None if this process receives no spans.
         """
         self._client = CommandClient(run, commits)
+        self._commits = commits
         self._pool = pool
         self._credentials = credentials
         self._hosts = hosts
@@ -372,16 +373,22 @@ class Console:
         return response
 
     async def _prepare(self) -> None:
-        """Compute the reports of the first pages, so that they are there when somebody opens one, and log what fails."""
-        for path in _PREPARED:
-            began_s = time.monotonic()
-            page = _PAGES["/reliability" if path == "/" else path]
-            try:
-                await self._pool.call(page, self._client, PageRequest(path, {}, _NO_SESSION))
-            except OtelAgenticError as error:
-                _log.info("the reports of %s are not prepared: %s", path, error)
-            if time.monotonic() - began_s < _QUICK_S:
-                return
+        """Compute the reports of the first pages, so that they are there when somebody opens one, and log what fails.
+
+        What the loops of this process store meanwhile, such as the windows of a file that was just opened, outdates the first ones.
+        They are computed again, unless spans arrive all the time.
+        """
+        for _ in range(2 if self._tail is None else 1):
+            commits = self._commits()
+            for path in _PREPARED:
+                began_s = time.monotonic()
+                page = _PAGES["/reliability" if path == "/" else path]
+                try:
+                    await self._pool.call(page, self._client, PageRequest(path, {}, _NO_SESSION))
+                except OtelAgenticError as error:
+                    _log.info("the reports of %s are not prepared: %s", path, error)
+                if time.monotonic() - began_s < _QUICK_S and path == "/" and commits == self._commits():
+                    return
 
     async def _logout(self, request: Request, _: Session) -> Response:
         self._sessions.close(request.cookies.get(_cookie_name(request), ""))

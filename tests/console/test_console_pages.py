@@ -291,3 +291,17 @@ def test_a_conversation_opens_although_others_share_its_id(tmp_path: Path) -> No
             services = {session.get(link.replace("?", ".json?", 1)).json()["conversation"]["service"] for link in links}
             assert services == {"x", "y"}
             assert session.get("/conversation?id=1&environment=elsewhere").status_code == 400
+
+
+@pytest.mark.slow
+def test_a_conversation_of_ten_thousand_spans_is_small(tmp_path: Path) -> None:
+    calls = [("search", {"page": page}, f"result {page}") for page in range(9_999)]
+    spans = [conversation("long", query="Book", answer="Booked.", calls=calls)]
+    done("ingest", write_spans(tmp_path / "s.jsonl", spans), "--db", tmp_path / "t.duckdb")
+    for console in serving(tmp_path / "t.duckdb"):
+        counted = console.run("query", sql="SELECT count(*) FROM spans")["rows"]
+        with console.session() as session:
+            pages = [session.get(f"/conversation?id=long{suffix}") for suffix in ("", "&spans=9900")]
+    assert counted == [[10_000]]
+    assert {page.status_code for page in pages} == {200}
+    assert max(len(page.content) for page in pages) < 300_000, [len(page.content) for page in pages]

@@ -99,11 +99,17 @@ WHERE trace_id IN (SELECT unnest($traces::VARCHAR[]))
 ORDER BY start_time, trace_id, span_id
 LIMIT $limit OFFSET $offset
 """
-#: The traces of a conversation, and when the first and the last of their spans that were read were received: spans are stored in this
-#: order, so that most others are not read.
+#: The traces of a conversation between its start and its end, and when the first and the last of their spans that were read were received.
+#: Links and spans are stored nearly in the order of these times, so that most others are not read.
 _TRACES: Final = """
 SELECT list(DISTINCT trace_id), epoch_ns(min(received_from)), epoch_ns(max(received_until))
-FROM trace_links WHERE environment = $environment AND conversation_id = $id
+FROM trace_links
+WHERE environment = $environment AND conversation_id = $id
+    AND started_at >= make_timestamp_ns($first) AND ended_at <= make_timestamp_ns($last)
+"""
+_TIMES: Final = """
+SELECT epoch_ns(started_at), epoch_ns(ended_at) FROM conversations
+WHERE environment = $environment AND conversation_id = $id AND NOT superseded
 """
 _SPAN: Final = """
 SELECT
@@ -228,9 +234,12 @@ def _not_scored(row: Row) -> Row:
 
 def spans_of(con: DuckDBPyConnection, key: Key, *, offset: int, limit: int) -> list[Row]:
     """Return spans of a conversation's traces after the first `offset`, in the order of their start, without attributes."""
-    ((traces, first, last),) = con.execute(_TRACES, {"environment": key[0], "id": key[1]}).fetchall()
-    where = {"traces": traces or [], "first": first, "last": last, "offset": offset, "limit": limit}
-    return rows(con, _SPANS, where)
+    where = {"environment": key[0], "id": key[1]}
+    for started_ns, ended_ns in con.execute(_TIMES, where).fetchall():
+        ((traces, first, last),) = con.execute(_TRACES, {**where, "first": started_ns, "last": ended_ns}).fetchall()
+        page = {"traces": traces or [], "first": first, "last": last, "offset": offset, "limit": limit}
+        return rows(con, _SPANS, page)
+    return []
 
 
 def span_of(con: DuckDBPyConnection, trace_id: str, span_id: str) -> Row | None:
