@@ -83,9 +83,9 @@ def _demo() -> Iterator[str]:
     with subprocess.Popen(command, stdout=slave, stderr=slave, stdin=slave) as process:  # noqa: S603 — our own command
         os.close(slave)
         output = b""
-        while (found := _LINK.search(output)) is None:
+        while (link := _LINK.search(output)) is None:
             output += os.read(master, 4096)
-        yield found[0].decode()
+        yield link[0].decode()
         process.terminate()
 
 

@@ -114,10 +114,9 @@ _MAX_REUSE_S: Final = 60.0
 #: The same while nothing is committed: only what the end of a period leaves out may differ then.
 _MAX_UNCHANGED_S: Final = 600.0
 _MAX_REPORTS: Final = 32
-#: The pages whose reports are computed as soon as somebody logs in, because a large store takes seconds for each, and the first of them,
-#: which ends this if it takes less than `_QUICK_S`.
-_PREPARED: Final = ("/", "/tools", "/collector", "/cases", "/matches")
-_QUICK_S: Final = 1.0
+#: The pages whose reports are computed after each log-in, if the store is so large that each takes seconds.
+_PREPARED: Final = ("/reliability", "/tools", "/collector", "/cases", "/matches")
+_LARGE_BYTES: Final = 64 * 1024 * 1024
 #: Commands that the collector runs: a function of name and arguments that returns a JSON value.
 Run = Callable[[str, Mapping[str, Any]], Any]
 T = TypeVar("T")
@@ -226,6 +225,7 @@ class Console:
         run: Run,
         *,
         commits: Callable[[], int],
+        size: Callable[[], int],
         pool: CommandPool,
         credentials: Credentials,
         hosts: Hosts,
@@ -237,6 +237,7 @@ class Console:
         Args:
             run: runs commands.
             commits: returns the number of transactions that the store has committed.
+            size: returns the size of the store, bytes.
             pool: the threads of commands.
             credentials: the configured tokens; without any, only a ticket opens a session.
             hosts: the names under which the console answers.
@@ -245,6 +246,7 @@ class Console:
         """
         self._client = CommandClient(run, commits)
         self._commits = commits
+        self._size = size
         self._pool = pool
         self._credentials = credentials
         self._hosts = hosts
@@ -367,13 +369,14 @@ class Console:
         return _message("Log in", f"{reason} {self._how_to_log_in()}", status=401, form=self._has_tokens)
 
     def _opened(self, request: Request, cookie: str) -> Response:
-        """Return the answer to a log-in, after which reports are prepared."""
+        """Return the answer to a log-in, after which the reports of a large store are prepared."""
         response = _with_cookie(request, cookie)
-        response.background = BackgroundTask(self._prepare)
+        if self._size() > _LARGE_BYTES:
+            response.background = BackgroundTask(self._prepare)
         return response
 
     async def _prepare(self) -> None:
-        """Compute the reports of the first pages, so that they are there when somebody opens one, and log what fails.
+        """Compute the reports of the first pages, so that no page waits for them later, and log what fails.
 
         What the loops of this process store meanwhile, such as the windows of a file that was just opened, outdates the first ones.
         They are computed again, unless spans arrive all the time.
@@ -381,14 +384,12 @@ class Console:
         for _ in range(2 if self._tail is None else 1):
             commits = self._commits()
             for path in _PREPARED:
-                began_s = time.monotonic()
-                page = _PAGES["/reliability" if path == "/" else path]
                 try:
-                    await self._pool.call(page, self._client, PageRequest(path, {}, _NO_SESSION))
+                    await self._pool.call(_PAGES[path], self._client, PageRequest(path, {}, _NO_SESSION))
                 except OtelAgenticError as error:
                     _log.info("the reports of %s are not prepared: %s", path, error)
-                if time.monotonic() - began_s < _QUICK_S and path == "/" and commits == self._commits():
-                    return
+            if commits == self._commits():
+                return
 
     async def _logout(self, request: Request, _: Session) -> Response:
         self._sessions.close(request.cookies.get(_cookie_name(request), ""))

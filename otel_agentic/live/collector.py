@@ -394,12 +394,17 @@ class LiveCollector(EngineListener):
         return Console(
             self.run,
             commits=lambda: self.engine.store.commits,
+            size=self._store_bytes,
             pool=self._commands,
             credentials=credentials,
             hosts=hosts,
             secret=secret,
             tail=self._tail if self._collectors else None,
         )
+
+    def _store_bytes(self) -> int:
+        db = self.settings.store.db
+        return db.stat().st_size if db.exists() else 0
 
     def _console_url(self) -> str:
         return self.settings.notify.console_url or (self._admin.url if self._admin is not None else "")

@@ -364,8 +364,8 @@ def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key]) -> Conv
     """Return the rows of the newest revisions of some conversations."""
     types = {row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)}
     sql = _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c"))
-    found = rows_with(con, key_columns(keys), sql)
-    facts, rows = [row[:_FACTS] for row in found], [row[_FACTS:] for row in found]
+    stored = rows_with(con, key_columns(keys), sql)
+    facts, rows = [row[:_FACTS] for row in stored], [row[_FACTS:] for row in stored]
     columns = ["definitions_hash", *_CONVERSATION_ROW.describe(types["conversations"])]
     revisions = {name: [row[columns.index(name)] for row in rows] for name in _OWNER}
     turns, calls, started_ns, ended_ns, window_ns = zip(*facts, strict=True) if facts else ((), (), (), (), ())

@@ -200,7 +200,7 @@ def test_two_annotators_label_by_keyboard_and_the_report_shows_the_corrected_rat
         assert decided.keys() == chosen["ana"].keys()
 
         page.goto(f"{console.url}/numbers?criterion=traffic&by=agent")
-        shown = page.locator("main").inner_text()
+        displayed = page.locator("main").inner_text()
         with console.session("chris") as session:
             groups = session.get("/reliability.json?criterion=traffic&by=agent").json()["groups"]
     assert [group["agent"] for group in groups] == ["refund-desk", "trip-planner"]
@@ -210,8 +210,8 @@ def test_two_annotators_label_by_keyboard_and_the_report_shows_the_corrected_rat
         correction = group["label_correction"]
         assert correction["labels"] == len(verdicts)
         assert correction["people"]["here"]["value"] == pytest.approx(sum(verdicts) / len(verdicts))
-        assert ratio(correction["corrected"]["here"]["value"]) in shown
-    assert "corrected by people's labels" in shown
+        assert ratio(correction["corrected"]["here"]["value"]) in displayed
+    assert "corrected by people's labels" in displayed
     assert messages == []
 
 
