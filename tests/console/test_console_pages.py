@@ -305,3 +305,30 @@ def test_a_conversation_of_ten_thousand_spans_is_small(tmp_path: Path) -> None:
     assert counted == [[10_000]]
     assert {page.status_code for page in pages} == {200}
     assert max(len(page.content) for page in pages) < 300_000, [len(page.content) for page in pages]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "outcome=fail",
+        "outcome=not_evaluated",
+        "case_id=lyon-family",
+        "tool=book_seat",
+        "tool=book_seat&fault=wrong_parameters",
+    ],
+)
+def test_a_condition_selects_the_same_conversations_however_many_are_read_first(
+    session: httpx.Client, monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
+    selected = {}
+    for steps in ((), (3, 20)):
+        monkeypatch.setattr("otel_agentic.store.queries.browsing._NEWEST", steps)
+        names, cursor = [], ""
+        while cursor is not None:
+            page = session.get(f"/conversations.json?{condition}&limit=4&cursor={cursor}").json()
+            names += [row["conversation_id"] for row in page["rows"]]
+            cursor = page["next_cursor"]
+        selected[steps] = names
+
+    assert selected[()] == selected[3, 20]
+    assert len(set(selected[()])) == len(selected[()]) > 0
