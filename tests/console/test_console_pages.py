@@ -320,8 +320,9 @@ def test_a_conversation_of_ten_thousand_spans_is_small(tmp_path: Path) -> None:
 def test_a_condition_selects_the_same_conversations_however_many_are_read_first(
     session: httpx.Client, monkeypatch: pytest.MonkeyPatch, condition: str
 ) -> None:
-    selected = {}
-    for steps in ((), (3, 20)):
+    selected: dict[tuple[int, ...], list[str]] = {}
+    every: tuple[int, ...] = ()
+    for steps in (every, (3, 20)):
         monkeypatch.setattr("otel_agentic.store.queries.browsing._NEWEST", steps)
         names, cursor = [], ""
         while cursor is not None:
@@ -330,5 +331,5 @@ def test_a_condition_selects_the_same_conversations_however_many_are_read_first(
             cursor = page["next_cursor"]
         selected[steps] = names
 
-    assert selected[()] == selected[3, 20]
-    assert len(set(selected[()])) == len(selected[()]) > 0
+    assert selected[every] == selected[3, 20]
+    assert len(set(selected[every])) == len(selected[every]) > 0
