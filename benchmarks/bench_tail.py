@@ -203,7 +203,14 @@ def _server(tail: Tail) -> Iterator[AdminServer]:
     backend, pool, address = Nothing(), CommandPool(4), "127.0.0.1:0"
     credentials, hosts = Credentials({}), Hosts(parse_address(address), ())
     console = Console(
-        backend.run, commits=lambda: 0, pool=pool, credentials=credentials, hosts=hosts, secret=_SECRET, tail=tail
+        backend.run,
+        size=lambda: 0,
+        commits=lambda: 0,
+        pool=pool,
+        credentials=credentials,
+        hosts=hosts,
+        secret=_SECRET,
+        tail=tail,
     )
     app = build_app(backend, credentials=credentials, hosts=hosts, pool=pool, pages=console.routes())
     server = AdminServer(app, address, guarded=False, insecure=False)

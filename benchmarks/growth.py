@@ -52,6 +52,9 @@ _SHARE: Final = 20
 #: Agents and versions that the copies are divided among.
 _AGENTS: Final = 5
 _VERSIONS: Final = 2
+#: Copies that one statement adds, which bounds the memory of sorting them.
+_COPIES: Final = 25
+_MEMORY: Final = "3GB"
 _START_S: Final = 120
 #: The commands, without `--db`. An id of the store replaces `{id}`.
 _COMMANDS: Final = (
@@ -174,7 +177,7 @@ def _with_faults(body: bytes) -> bytes:
 
 def _multiply(con: duckdb.DuckDBPyConnection, source: Path, copies: int) -> None:
     """Replace the rows of all conversations by copies with other ids; the newest copy ends now, and others before it."""
-    con.execute("SET enable_progress_bar = false")
+    con.execute(f"SET enable_progress_bar = false; SET memory_limit = '{_MEMORY}'")
     con.execute(f"ATTACH '{source}' AS source (READ_ONLY)")
     ((newest_ns,),) = con.execute("SELECT max(epoch_ns(ended_at)) FROM source.conversations").fetchall()
     shift_ns: int = time.time_ns() - newest_ns
@@ -194,12 +197,13 @@ def _multiply(con: duckdb.DuckDBPyConnection, source: Path, copies: int) -> None
             if (sql := _copied(table, name, kind)) is not None
         ]
         con.execute(f"DELETE FROM {table}")  # noqa: S608 — our own table names, here and below
-        parameters = {"copies": copies, "shift": shift_ns}
         insert = (
             f"INSERT INTO {table} BY NAME SELECT s.* REPLACE ({', '.join(changed)}) "  # noqa: S608
-            f"FROM source.{table} s, range($copies) c(copy) ORDER BY copy DESC"
+            f"FROM source.{table} s, range($first, $last) c(copy) ORDER BY copy DESC"
         )
-        con.execute(insert, {name: value for name, value in parameters.items() if f"${name}" in insert})
+        for last in range(copies, 0, -_COPIES):  # the oldest first, as they would have been stored
+            parameters = {"first": max(0, last - _COPIES), "last": last, "shift": shift_ns}
+            con.execute(insert, {name: value for name, value in parameters.items() if f"${name}" in insert})
     subjects = (
         "INSERT INTO subjects BY NAME SELECT s.* REPLACE (subject + 100 * (n + 1) AS subject, "  # noqa: S608
         f"agent || '-' || n % {_AGENTS} AS agent, '1.' || n // {_AGENTS} AS agent_version) "

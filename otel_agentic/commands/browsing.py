@@ -47,12 +47,10 @@ def conversations_page(
     """
     after = None if cursor is None else _position(cursor)
     with context.showing(evaluation).store.read() as con:
-        found_rows = conversation_page(con, selection, only, order=order, after=after, limit=limit + 1)
-    page_rows = found_rows[:limit]
-    is_last = len(found_rows) <= limit
+        page_rows, has_more = conversation_page(con, selection, only, order=order, after=after, limit=limit)
     return from_json(
         ConversationPage,
-        {"rows": to_json_value(page_rows), "next_cursor": None if is_last else _cursor(page_rows[-1])},
+        {"rows": to_json_value(page_rows), "next_cursor": _cursor(page_rows[-1]) if has_more else None},
     )
 
 
@@ -99,12 +97,16 @@ def conversation_spans(
     *,
     conversation_id: str,
     environment: str | None = None,
+    exact: bool = False,
     offset: Annotated[int, Field(ge=0, le=_MAX_OFFSET)] = 0,
     limit: Annotated[int, Field(ge=1, le=10_000)] = 500,
 ) -> SpanList:
-    """Return spans of a conversation after the first `offset`, in the order of their start, without attributes."""
+    """Return spans of a conversation after the first `offset`, in the order of their start, without attributes.
+
+    For `exact`, see `only_conversation`; a conversation that the store does not contain has no spans then.
+    """
     with context.engine.store.read() as con:
-        key = only_conversation(con, conversation_id, environment)
+        key = only_conversation(con, conversation_id, environment, exact=exact)
         spans = spans_of(con, key, offset=offset, limit=limit + 1)
     return from_json(SpanList, {"spans": spans[:limit], "is_complete": len(spans) <= limit})
 

@@ -37,20 +37,25 @@ class Client(ABC):
         Raises:
             BackendError: the result has another shape, because the collector has another version.
         """
-        return _typed(kind, name, self.call(name, **arguments))
+        return typed(kind, name, self.call(name, **arguments))
 
     def stream_of(self, kind: type[T], name: str, /, **arguments: Any) -> Generator[T]:
         """Yield the results of a command that streams as a type of `otel_agentic.results`; see `get`."""
         with closing(self.stream(name, **arguments)) as stream:
             for item in stream:
-                yield _typed(kind, name, item)
+                yield typed(kind, name, item)
 
     @abstractmethod
     def close(self) -> None:
         """Release the file or the connection."""
 
 
-def _typed(kind: type[T], name: str, payload: Any) -> T:
+def typed(kind: type[T], name: str, payload: Any) -> T:
+    """Return the JSON value that a command returned as a type of `otel_agentic.results`.
+
+    Raises:
+        BackendError: it has another shape.
+    """
     try:
         return from_json(kind, payload)
     except ValueError as error:

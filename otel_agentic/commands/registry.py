@@ -37,7 +37,7 @@ _MODULES: Final = {
     "truth_clusters truth_promote",
     "matches": "truth_choices truth_map",
     "annotations": "label feedback truth_annotations",
-    "store": "query store_summary live store_stats store_vacuum store_erase store_export store_backup store_import_begin "
+    "store": "query store_summary live collector store_stats store_vacuum store_erase store_export store_backup store_import_begin "
     "store_import_piece store_import_table store_import_end",
 }
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -404,22 +404,26 @@ def conversations_open(
 
 @command("conversations_show", role="query")
 def conversations_show(
-    context: Context, *, conversation_id: str, environment: str | None = None, evaluation: str = DEFAULT
+    context: Context,
+    *,
+    conversation_id: str,
+    environment: str | None = None,
+    exact: bool = False,
+    evaluation: str = DEFAULT,
 ) -> dict[str, Any]:
-    """Return one conversation with its score, its case, and its metrics."""
+    """Return one conversation with its score, its case, and its metrics; for `exact`, see `only_conversation`."""
     with context.showing(evaluation).store.read() as con:
-        key = browse.only_conversation(con, conversation_id, environment)
-        (conversation,) = load_conversations(con, [key])
-        score = browse.score_of(con, key)
-        metrics = browse.metrics_of(con, key)
+        newest = browse.newest_revision(con, browse.only_conversation(con, conversation_id, environment, exact=exact))
+        score = browse.score_of(con, newest)
+        metrics = browse.metrics_of(con, newest, score)
     settings, installed = context.engine.settings.evaluators, context.engine.runner.installed
     rules = FailureRules(metrics_by_name(installed).values(), settings)
     result = (score["case_id"], score["outcome"], score["reason"]) if score else None
     return {
         "evaluation": evaluation,
-        "conversation": conversation_json(conversation, result),
+        "conversation": conversation_json(newest.conversation, result),
         "score": to_json_value(score),
-        "metrics": to_json_value(with_severity(metrics, conversation, rules)),
+        "metrics": to_json_value(with_severity(metrics, newest.conversation, rules)),
     }
 
 

@@ -75,6 +75,12 @@ def live(context: Context) -> dict[str, Any]:
     return {"spans": to_json_value(spans), **store_summary(context)}
 
 
+@command("collector", role="query")
+def collector(context: Context) -> dict[str, Any]:  # noqa: ARG001 — a running collector answers instead
+    """Return the state of the running collector, as in the result of `live`; an empty object without one."""
+    return {}
+
+
 @command("store_stats", role="query")
 def store_stats(context: Context) -> dict[str, Any]:
     """Return rows and bytes by table, ages, open conversations, and the state of retention and export."""

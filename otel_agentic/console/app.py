@@ -6,20 +6,21 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import orjson
 from jinja2 import ChoiceLoader, Environment, PackageLoader
+from starlette.background import BackgroundTask
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from otel_agentic.commands.client import Client, present
+from otel_agentic.commands.client import Client, present, typed
 from otel_agentic.console.cases import case, cases, save_case
 from otel_agentic.console.matches import map_conversations, match, matches
 from otel_agentic.console.monitors import acknowledge, monitors
@@ -95,36 +96,62 @@ _FORMS: Final[Mapping[str, FormFunction]] = {
 }
 #: Commands whose results are reused while the store is unchanged, and for a time in proportion to their duration.
 _REPORTS: Final = frozenset(
-    {"report", "report_pictures", "store_stats", "tools_failing", "truth_clusters", "truth_list"}
+    {
+        "live",
+        "report",
+        "report_pictures",
+        "store_stats",
+        "tools_failing",
+        "truth_case",
+        "truth_clusters",
+        "truth_list",
+    }
 )
 #: Commands that change the results of reports.
 _WRITES: Final = frozenset({"label", "truth_map", "truth_save"})
 _REUSE: Final = 5.0
 _MAX_REUSE_S: Final = 60.0
+#: The same while nothing is committed: only what the end of a period leaves out may differ then.
+_MAX_UNCHANGED_S: Final = 600.0
 _MAX_REPORTS: Final = 32
+#: The pages whose reports are computed after each log-in, if the store is so large that each takes seconds.
+_PREPARED: Final = ("/reliability", "/tools", "/collector", "/cases", "/matches")
+_LARGE_BYTES: Final = 64 * 1024 * 1024
 #: Commands that the collector runs: a function of name and arguments that returns a JSON value.
 Run = Callable[[str, Mapping[str, Any]], Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reusable:
     """A result, the commits of the store before it was computed, when that ended, and how long it took, seconds."""
 
+    name: str
     result: Any
     commits: int
     at_s: float
     took_s: float
+    #: The result by type: to validate a report of many groups takes longer than the rest of a page.
+    typed: dict[Any, Any] = field(default_factory=dict)
 
     def is_current(self, now_s: float, commits: int) -> bool:
         age_s = now_s - self.at_s
-        return age_s < _MAX_REUSE_S and (commits == self.commits or age_s < _REUSE * self.took_s)
+        if commits == self.commits:
+            return age_s < _MAX_UNCHANGED_S
+        return age_s < min(_MAX_REUSE_S, _REUSE * self.took_s)
+
+    def of(self, kind: type[T]) -> T:
+        if kind not in self.typed:
+            self.typed[kind] = typed(kind, self.name, self.result)
+        result: T = self.typed[kind]
+        return result
 
 
 class CommandClient(Client):
     """A client of a function that runs commands in this process. Thread-safe.
 
-    Reports of a large store take seconds. A report is reused for at most a minute: as long as nothing was committed, and
-    otherwise for 5 t if it took t seconds, unless this client recorded a verdict or a case in the meantime. So those of a small
+    Reports of a large store take seconds. A report is reused for ten minutes as long as nothing was committed, and otherwise for 5 t,
+    but at most a minute, if it took t seconds, unless this client recorded a verdict or a case in the meantime. So those of a small
     store are always current. Concurrent requests for a report compute it once.
     """
 
@@ -153,27 +180,34 @@ class CommandClient(Client):
             if name in _WRITES:
                 self._reports = {}
             return result
+        return self._report(name, arguments).result
+
+    def get(self, kind: type[T], name: str, /, **arguments: Any) -> T:
+        """Run a command and return its result as a type of `otel_agentic.results`; see `Client.get`."""
+        if name not in _REPORTS:
+            return super().get(kind, name, **arguments)
+        return self._report(name, present(arguments)).of(kind)
+
+    def _report(self, name: str, arguments: Mapping[str, Any]) -> _Reusable:
+        """Return a report that may be reused, or else a new one."""
         key = orjson.dumps([name, arguments], option=orjson.OPT_SORT_KEYS)
         with self._lock:
             computing = self._computing.setdefault(key, threading.Lock())
         with computing:
-            return self._report(key, name, arguments)
-
-    def _report(self, key: bytes, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Return a report that may be reused, or else a new one."""
-        reports = self._reports
-        known = reports.get(key)
-        began_s, commits = self._clock(), self._commits()
-        if known is not None and known.is_current(began_s, commits):
-            return known.result
-        result = self._run(name, arguments)
-        now_s = self._clock()
-        # A verdict that was recorded meanwhile replaced the dictionary: this result is not reused then.
-        reports.pop(key, None)
-        reports[key] = _Reusable(result=result, commits=commits, at_s=now_s, took_s=now_s - began_s)
-        for oldest in list(reports)[:-_MAX_REPORTS]:
-            reports.pop(oldest, None)
-        return result
+            reports = self._reports
+            known = reports.get(key)
+            began_s, commits = self._clock(), self._commits()
+            if known is not None and known.is_current(began_s, commits):
+                return known
+            result = self._run(name, arguments)
+            now_s = self._clock()
+            # A verdict that was recorded meanwhile replaced the dictionary: this result is not reused then.
+            reports.pop(key, None)
+            report = _Reusable(name=name, result=result, commits=commits, at_s=now_s, took_s=now_s - began_s)
+            reports[key] = report
+            for oldest in list(reports)[:-_MAX_REPORTS]:
+                reports.pop(oldest, None)
+            return report
 
     def stream(self, name: str, /, **arguments: Any) -> Any:
         """Yield the JSON values of a command that streams."""
@@ -191,6 +225,7 @@ class Console:
         run: Run,
         *,
         commits: Callable[[], int],
+        size: Callable[[], int],
         pool: CommandPool,
         credentials: Credentials,
         hosts: Hosts,
@@ -202,6 +237,7 @@ class Console:
         Args:
             run: runs commands.
             commits: returns the number of transactions that the store has committed.
+            size: returns the size of the store, bytes.
             pool: the threads of commands.
             credentials: the configured tokens; without any, only a ticket opens a session.
             hosts: the names under which the console answers.
@@ -209,6 +245,8 @@ class Console:
             tail: the live tail of the collector; None if this process receives no spans.
         """
         self._client = CommandClient(run, commits)
+        self._commits = commits
+        self._size = size
         self._pool = pool
         self._credentials = credentials
         self._hosts = hosts
@@ -317,18 +355,41 @@ class Console:
         values = await _form(request)
         annotator = self._tickets.spend(values.get("ticket", ""))
         if annotator is not None:
-            return _with_cookie(request, self._sessions.open(annotator, "admin"))
+            return self._opened(request, self._sessions.open(annotator, "admin"))
         authorization = f"Bearer {values.get('token', '').strip()}"
         role = self._credentials.role_of([authorization]) if self._has_tokens else None
         if role in {"query", "review", "admin"}:
             name = values.get("name", "").strip()[:_MAX_NAME] or role
-            return _with_cookie(request, self._sessions.open(name, role, authorization))
+            return self._opened(request, self._sessions.open(name, role, authorization))
         reason = (
             "This token is not one for the console."
             if "token" in values
             else "This link was used before, or is too old."
         )
         return _message("Log in", f"{reason} {self._how_to_log_in()}", status=401, form=self._has_tokens)
+
+    def _opened(self, request: Request, cookie: str) -> Response:
+        """Return the answer to a log-in, after which the reports of a large store are prepared."""
+        response = _with_cookie(request, cookie)
+        if self._size() > _LARGE_BYTES:
+            response.background = BackgroundTask(self._prepare)
+        return response
+
+    async def _prepare(self) -> None:
+        """Compute the reports of the first pages, so that no page waits for them later, and log what fails.
+
+        What the loops of this process store meanwhile, such as the windows of a file that was just opened, outdates the first ones.
+        They are computed again, unless spans arrive all the time.
+        """
+        for _ in range(2 if self._tail is None else 1):
+            commits = self._commits()
+            for path in _PREPARED:
+                try:
+                    await self._pool.call(_PAGES[path], self._client, PageRequest(path, {}, _NO_SESSION))
+                except OtelAgenticError as error:
+                    _log.info("the reports of %s are not prepared: %s", path, error)
+            if commits == self._commits():
+                return
 
     async def _logout(self, request: Request, _: Session) -> Response:
         self._sessions.close(request.cookies.get(_cookie_name(request), ""))
@@ -401,7 +462,7 @@ def _html(page: Page, request: PageRequest) -> Response:
         url=page_url,
         navigation=_NAVIGATION,
         has_csv=page.rows is not None,
-        version=version("otel-agentic"),
+        version=_version(),
     )
     return Response(text, media_type="text/html", status_code=page.status)
 
@@ -422,7 +483,7 @@ def _message(
     title: str, text: str | None, *, status: int = 200, ticket: str | None = None, form: bool = False
 ) -> Response:
     template = _templates().get_template("message.html.j2")
-    html = template.render(title=title, text=text, ticket=ticket, form=form, version=version("otel-agentic"))
+    html = template.render(title=title, text=text, ticket=ticket, form=form, version=_version())
     return Response(html, media_type="text/html", status_code=status)
 
 
@@ -480,6 +541,12 @@ async def _static(request: Request) -> Response:
         return PlainTextResponse("not found\n", status_code=404)
     headers = {"cache-control": "max-age=300", "x-content-type-options": "nosniff"}
     return Response(_static_text(name), media_type=_STATIC[name], headers=headers)
+
+
+@cache
+def _version() -> str:
+    """Return the version of this package: to read it takes longer than to render most pages."""
+    return version("otel-agentic")
 
 
 @cache

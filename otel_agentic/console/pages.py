@@ -165,7 +165,7 @@ def conversations(client: Client, request: PageRequest) -> Page:
 
 def conversation(client: Client, request: PageRequest) -> Page:
     """Return a conversation with expected and actual calls, its verdicts, scores and spans."""
-    key = {"conversation_id": request.required("id"), "environment": request.environment}
+    key = request.conversation()
     details = client.get(ConversationDetails, "conversations_show", **key)
     offset = request.number("spans") or 0
     spans = client.get(SpanList, "conversation_spans", **key, offset=offset, limit=_MAX_SPANS)
@@ -251,9 +251,9 @@ def sql(client: Client, request: PageRequest) -> Page:
 
 def collector(client: Client, request: PageRequest) -> Page:  # noqa: ARG001 — it has no parameters
     """Return the state of the collector and of the store."""
-    live = client.call("live")
+    state = client.call("collector")  # which changes all the time, unlike the counts of a large store
+    live = {**client.call("live"), **({"collector": state} if state else {})}
     stats = client.call("store_stats")
-    state = live.get("collector") or {}
     return Page(
         template="collector",
         values={"state": state, "live": live, "stats": stats, "problems": state.get("problems") or []},

@@ -94,6 +94,15 @@ class PageRequest:
         """Return several parameters by name."""
         return {name: self.text(name) for name in names}
 
+    def conversation(self) -> dict[str, Any]:
+        """Return the conversation that a page is about, as arguments of commands: links of the console contain its identity.
+
+        Raises:
+            UsageError: the id is missing.
+        """
+        environment = self.environment
+        return {"conversation_id": self.required("id"), "environment": environment, "exact": environment is not None}
+
     def selection(self) -> dict[str, Any]:
         """Return the conditions on conversations that all pages have, as arguments of commands."""
         return {"since_ns": self.since_ns(), **self.texts(*SELECTION)}

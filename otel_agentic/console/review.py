@@ -93,6 +93,7 @@ def review(claims: Claims, client: Client, request: PageRequest) -> Page:
             "conversations_show",
             conversation_id=item.conversation_id,
             environment=item.environment,
+            exact=True,
         )
     return Page(
         template="review",
@@ -110,6 +111,10 @@ def review(claims: Claims, client: Client, request: PageRequest) -> Page:
             "is_adjudication": is_adjudication,
             "is_random": _is_random(request),
             "queues": [(name, page_url("/review", **parameters)) for name, parameters in _QUEUES.items()],
+            # Also for a conversation that passes: the page must not reveal the outcome.
+            "correct": page_url("/case", id=item.conversation_id, environment=item.environment)
+            if item is not None and item.closed_by is not None and request.session.may_write
+            else None,
             "skip": None if cursor is None else request.url(**_NO_PREVIOUS, cursor=cursor),
             "here": request.url(**_NO_PREVIOUS),
             # An undone item is in the queue again, before the position of the cursor.

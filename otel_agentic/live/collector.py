@@ -236,8 +236,9 @@ class LiveCollector(EngineListener):
             self.assembler.arrived(self.engine.rebuilder.pending())
             self.window_loop.wake()
             return result
-        if name == "live":
-            return {**self._store_state(commands), "collector": self._state()}
+        if name in {"collector", "live"}:
+            state = self._state()
+            return state if name == "collector" else {**self._store_state(commands), "collector": state}
         with ExitStack() as stack:
             if name == "store_erase" and not arguments.get("dry_run"):
                 stack.callback(self._tail.clear)
@@ -393,12 +394,17 @@ class LiveCollector(EngineListener):
         return Console(
             self.run,
             commits=lambda: self.engine.store.commits,
+            size=self._store_bytes,
             pool=self._commands,
             credentials=credentials,
             hosts=hosts,
             secret=secret,
             tail=self._tail if self._collectors else None,
         )
+
+    def _store_bytes(self) -> int:
+        db = self.settings.store.db
+        return db.stat().st_size if db.exists() else 0
 
     def _console_url(self) -> str:
         return self.settings.notify.console_url or (self._admin.url if self._admin is not None else "")

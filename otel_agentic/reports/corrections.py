@@ -17,8 +17,7 @@ from otel_agentic.reports.promotion import PromotionRequest, promote
 from otel_agentic.results import from_json
 from otel_agentic.results.conversations import CallPair, CaseProposal, ConversationScore, ToolFault
 from otel_agentic.store.connection import to_json_value
-from otel_agentic.store.conversations import load_conversations
-from otel_agentic.store.queries.conversations import candidates, only_conversation, score_of
+from otel_agentic.store.queries.conversations import candidates, newest_revision, only_conversation, score_of
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import (
     AttemptOutcome,
@@ -204,8 +203,8 @@ def propose_case(engine: Engine, conversation_id: str, environment: str | None) 
     """
     with engine.store.read() as con:
         key = only_conversation(con, conversation_id, environment)
-        (conversation,) = load_conversations(con, [key])
-        row = score_of(con, key)
+        newest = newest_revision(con, key)
+        row = score_of(con, newest)
         score = None if row is None else from_json(ConversationScore, to_json_value(row))
         versions = [] if score is None else case_versions(con, score.dataset or "", score.case_id or "")
     if score is None or not versions:
@@ -217,7 +216,7 @@ def propose_case(engine: Engine, conversation_id: str, environment: str | None) 
             "not current; run `otel-agentic evaluate` first"
         )
     case = Case.model_validate_json(current.definition)
-    return CaseProposal(record=record_of(accepting(case, conversation, score)), base_version=current.version)
+    return CaseProposal(record=record_of(accepting(case, newest.conversation, score)), base_version=current.version)
 
 
 def _draft(engine: Engine, key: tuple[str, str]) -> dict[str, Any]:

@@ -476,6 +476,8 @@ def require_evaluation(con: DuckDBPyConnection, name: str) -> None:
     Raises:
         UsageError: it does not exist; the message lists those that do.
     """
+    if name == DEFAULT:
+        return
     names = {DEFAULT, *evaluation_names(con)}
     if name not in names:
         raise UsageError(

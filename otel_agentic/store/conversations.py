@@ -105,26 +105,33 @@ RETURNING
     turn_count, call_count
 """
 _KNOWN_REVISIONS: Final = """
-SELECT count(*), count(*) FILTER (c.revision = w.revision), epoch_ns(min(coalesce(c.parts_from, 'epoch'::TIMESTAMP_NS)))
-FROM conversations c JOIN requested w USING (environment, conversation_id)
-WHERE c.built_at >= make_timestamp_ns($since)
-"""
-#: Selects the turns, or calls, that may belong to conversations with a part that started at a time and none that started
-#: earlier. The tables are nearly in the order of these times, so that most rows are not read.
-_STARTED: Final = "({0}.started_at IS NULL OR {0}.started_at >= make_timestamp_ns($started))"
-#: One statement per table: an open conversation is rewritten in place, so the rows of that revision are deleted first.
-_DELETE: Final = tuple(
-    f"DELETE FROM {table} t USING requested w WHERE t.environment = w.environment "  # noqa: S608 — our own table names
-    f"AND t.conversation_id = w.conversation_id AND t.revision = w.revision AND {condition}"
-    for table, condition in (
-        ("conversations", "t.built_at >= make_timestamp_ns($since)"),
-        ("turns", _STARTED.format("t")),
-        ("tool_calls", _STARTED.format("t")),
-    )
+WITH stored AS (
+    SELECT c.revision = w.revision AS is_same, c.started_at, c.turn_count, c.call_count
+    FROM conversations c JOIN requested w USING (environment, conversation_id)
+    WHERE c.built_at >= make_timestamp_ns($since)
 )
+SELECT
+    count(*), count(*) FILTER (is_same), epoch_ns(min(started_at) FILTER (is_same)),
+    sum(turn_count) FILTER (is_same), sum(call_count) FILTER (is_same)
+FROM stored
+"""
+#: An open conversation is rewritten in place, so the rows of that revision are deleted first.
+_DELETE: Final = """
+DELETE FROM conversations t USING requested w
+WHERE t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision
+    AND t.built_at >= make_timestamp_ns($since)
+"""
+#: The same for turns, or calls, that started at a time or later, if it is not null. They are stored nearly in the order of
+#: their times, so that most others are not read. Calls without a span have no times.
+_DELETE_PARTS: Final = """
+DELETE FROM {table} t USING requested w
+WHERE t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision
+    AND ($first IS NULL OR t.started_at IS NULL OR t.started_at >= make_timestamp_ns($first))
+"""
 #: By row id, as for spans: narrow columns are searched first, so that wide ones are read only for matching rows.
 _LOAD_CONVERSATIONS: Final = """
-SELECT c.definitions_hash, epoch_ns(coalesce(c.parts_from, 'epoch'::TIMESTAMP_NS)), {columns}
+SELECT
+    c.turn_count, c.call_count, epoch_ns(c.started_at), epoch_ns(c.ended_at), epoch_ns(c.window_time), c.definitions_hash, {columns}
 FROM conversations c
 WHERE c.rowid IN (
     SELECT n.rowid FROM conversations n SEMI JOIN requested USING (environment, conversation_id)
@@ -132,16 +139,21 @@ WHERE c.rowid IN (
 )
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
-#: Loads turns, or calls, of revisions.
-_LOAD_PARTS: Final = f"""
-SELECT t.environment, t.conversation_id, t.turn_index, {{columns}}
-FROM {{table}} t
+#: Loads turns, or calls, of revisions, of those between two times if these are not null. They are stored nearly in the order of
+#: their times, so that most others are not read. Calls without a span have no times.
+_LOAD_PARTS: Final = """
+SELECT t.environment, t.conversation_id, t.turn_index, {columns}
+FROM {table} t
 WHERE t.rowid IN (
-    SELECT p.rowid FROM {{table}} p SEMI JOIN requested USING (environment, conversation_id, revision)
-    WHERE {_STARTED.format("p")}
+    SELECT p.rowid FROM {table} p SEMI JOIN requested USING (environment, conversation_id, revision)
+    WHERE $first IS NULL OR p.started_at IS NULL
+        OR (p.started_at >= make_timestamp_ns($first) AND p.started_at <= make_timestamp_ns($last))
 )
-ORDER BY {{order}}
-"""  # noqa: S608 — a constant of our own
+ORDER BY {order}
+"""
+_PART_ORDERS: Final = {"turns": "t.turn_index", "tool_calls": "t.turn_index, t.position"}
+#: The first columns of `_LOAD_CONVERSATIONS`: the numbers of turns and calls, the start, the end, and the window time.
+_FACTS: Final = 5
 _NAMED: Final = """
 SELECT DISTINCT w.name, c.environment, c.conversation_id
 FROM (
@@ -316,10 +328,12 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
         return
     conversations = [item.conversation for item in built]
     requested = fields_of([item.conversation for item in built if not item.is_first], *_OWNER)
-    ((stored, same_revision, started_ns),) = rows_since(con, requested, _KNOWN_REVISIONS, since_ns) or [(0, 0, None)]
-    for delete in _DELETE if same_revision else ():
-        times = {"since": since_ns, "started": started_ns}
-        rows_with(con, requested, delete, {name: ns for name, ns in times.items() if f"${name}" in delete}, fetch=False)
+    known = rows_since(con, requested, _KNOWN_REVISIONS, since_ns) or [(0, 0, None, 0, 0)]
+    ((stored, same_revision, started_ns, turns, calls),) = known
+    if same_revision:
+        rows_with(con, requested, _DELETE, {"since": since_ns}, fetch=False)
+        for table, count in (("turns", turns), ("tool_calls", calls)):
+            _delete_parts(con, table, requested, started_ns, count)
     if stored:
         rows_with(con, requested, _SUPERSEDE, {"since": since_ns}, fetch=False)
     if stored > same_revision:
@@ -331,6 +345,16 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
     Table(con, "conversations").insert(con, columns)
     Table(con, "turns").insert(con, _turn_columns(con, conversations))
     Table(con, "tool_calls").insert(con, _call_columns(con, conversations))
+
+
+def _delete_parts(
+    con: DuckDBPyConnection, table: str, requested: Mapping[str, list[Any]], first_ns: int, count: int
+) -> None:
+    """Delete the turns, or calls, of revisions: those from a time on, or all if these are not as many as they have."""
+    sql = _DELETE_PARTS.format(table=table)
+    ((deleted,),) = rows_with(con, requested, sql, {"first": first_ns})
+    if deleted != count:
+        rows_with(con, requested, sql, {"first": None}, fetch=False)
 
 
 def close_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[ClosedConversation]:
@@ -352,11 +376,13 @@ def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
 class ConversationRows:
     """Conversations as they are stored: a process that has no connection restores them.
 
-    `types` are the types of the columns, by table. `definitions` are the lists of tools, by hash.
+    `types` are the types of the columns, by table. `window_times` are those of the conversations, ns. `definitions` are the lists
+    of tools, by hash.
     """
 
     types: Mapping[str, Mapping[str, str]]
     conversations: Sequence[tuple[Any, ...]]
+    window_times: Sequence[int]
     turns: Sequence[tuple[Any, ...]]
     calls: Sequence[tuple[Any, ...]]
     definitions: Mapping[str | None, Mapping[str, Any]]
@@ -376,7 +402,7 @@ class ConversationRows:
             _CONVERSATION_ROW.build(
                 values, turns=tuple(turns.get((values[0], values[1]), ())), tool_definitions=self.definitions.get(tools)
             )
-            for tools, _, *values in self.conversations
+            for tools, *values in self.conversations
         ]
 
 
@@ -384,23 +410,33 @@ def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key], since_n
     """Return the rows of the newest revisions of some conversations; `since_ns` as in `current_revisions`."""
     types = {row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)}
     sql = _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c"))
-    rows = rows_since(con, key_columns(keys), sql, since_ns)
-    columns = ["definitions_hash", "parts_from", *_CONVERSATION_ROW.describe(types["conversations"])]
+    stored = rows_since(con, key_columns(keys), sql, since_ns)
+    facts, rows = [row[:_FACTS] for row in stored], [row[_FACTS:] for row in stored]
+    columns = ["definitions_hash", *_CONVERSATION_ROW.describe(types["conversations"])]
     revisions = {name: [row[columns.index(name)] for row in rows] for name in _OWNER}
-    started = {"started": min((row[columns.index("parts_from")] for row in rows), default=0)}
-    parts = {
-        row.table: rows_with(
-            con, revisions, _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=order), started
-        )
-        for row, order in ((_TURN_ROW, "t.turn_index"), (_CALL_ROW, "t.turn_index, t.position"))
-    }
+    turns, calls, started_ns, ended_ns, window_ns = zip(*facts, strict=True) if facts else ((), (), (), (), ())
+    times = {"first": min(started_ns, default=None), "last": max(ended_ns, default=None)}
     return ConversationRows(
         types=types,
         conversations=rows,
-        turns=parts["turns"],
-        calls=parts["tool_calls"],
+        window_times=window_ns,
+        turns=_part_rows(con, _TURN_ROW, revisions, times, sum(turns)),
+        calls=_part_rows(con, _CALL_ROW, revisions, times, sum(calls)),
         definitions=load_definitions(con, {row[0] for row in rows}),
     )
+
+
+def _part_rows(
+    con: DuckDBPyConnection,
+    row: RowMap[Any],
+    revisions: Mapping[str, list[Any]],
+    times: Mapping[str, int | None],
+    count: int,
+) -> list[tuple[Any, ...]]:
+    """Return the rows of turns, or of calls, of revisions: those between two times, or all if these are not as many as they have."""
+    sql = _LOAD_PARTS.format(columns=row.select(con, "t"), table=row.table, order=_PART_ORDERS[row.table])
+    parts = rows_with(con, revisions, sql, times)
+    return parts if len(parts) == count else rows_with(con, revisions, sql, dict.fromkeys(times))
 
 
 def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key], since_ns: int = 0) -> list[Conversation]:
@@ -452,13 +488,6 @@ def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]
     ]
 
 
-def _first_start(conversation: Conversation) -> int:
-    """Return when the first part of a conversation started, ns: a turn may begin before its first event."""
-    calls = (call.started_ns for turn in conversation.turns for call in turn.calls)
-    turns = (turn.started_ns for turn in conversation.turns)
-    return min((start_ns for start_ns in (*turns, *calls) if start_ns is not None), default=conversation.started_ns)
-
-
 def _conversation_columns(
     con: DuckDBPyConnection, built: Sequence[Built], now_ns: int, since_ns: int
 ) -> Mapping[str, Sequence[Any]]:
@@ -470,7 +499,6 @@ def _conversation_columns(
         "window_time": _window_times(con, conversations, since_ns),
         "ambiguous_link": [item.ambiguous_link for item in built],
         "possible_reuse": [item.possible_reuse for item in built],
-        "parts_from": list(map(_first_start, conversations)),
         "turn_count": [len(conversation.turns) for conversation in conversations],
         "call_count": [sum(len(turn.calls) for turn in conversation.turns) for conversation in conversations],
         "content_captured": [conversation.content_captured for conversation in conversations],

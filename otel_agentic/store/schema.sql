@@ -104,8 +104,7 @@ CREATE TABLE conversations (
     final_state JSON, -- the final state of the world, from the last span that names one; null without one
     user_hash UBIGINT, -- hash of the id of the end user in its spans, such as user.id; null where none names a user
     session_hash UBIGINT, -- hash of session.id, where that is not the conversation itself; null where none names one
-    slices VARCHAR[], -- slices that it is in, as name=value: user, locale, tier, prompt, prompt_version, model, flag and those of the settings
-    parts_from TIMESTAMP_NS -- start of the first of its turns and calls, by which these are found
+    slices VARCHAR[] -- slices that it is in, as name=value: user, locale, tier, prompt, prompt_version, model, flag and those of the settings
 );
 
 -- One row is a turn: a query, its calls and its answer.
@@ -252,7 +251,8 @@ CREATE TABLE matches (
     suggested_dataset VARCHAR, -- case that the text of an unmatched conversation suggests
     suggested_case_id VARCHAR, -- same; it counts for nothing until a label confirms it
     suggested_confidence DOUBLE, -- probability that the suggestion is right, 0 to 1
-    suggested_margin DOUBLE -- how far the next case is behind in similarity, 0 to 1
+    suggested_margin DOUBLE, -- how far the next case is behind in similarity, 0 to 1
+    scored_at TIMESTAMP_NS NOT NULL -- when, as in `scores`
 );
 
 -- One row is a fault of one call.
@@ -276,7 +276,8 @@ CREATE TABLE tool_faults (
     expected_call JSON, -- parameters of the expected call; null when none was expected
     failed BOOLEAN, -- true when the tools failed without recovery, for example of an error by a later call
     tried INTEGER, -- of a missing call, how often the tool returned an error where it was expected; null for other faults
-    effect VARCHAR -- read or write: what the tool does, by `effects` of the case or the settings
+    effect VARCHAR, -- read or write: what the tool does, by `effects` of the case or the settings
+    scored_at TIMESTAMP_NS NOT NULL -- when, as in `scores`
 );
 
 -- One row is a named score of any evaluator: the only table of scores. The core scores are `agentic.conversation`, `agentic.answer`, `agentic.tool.overall`, the criteria, the tool dimensions and the calls at fault.
@@ -432,7 +433,8 @@ CREATE TABLE call_pairs (
     span_id VARCHAR, -- span of the actual call, null without one
     agreement DOUBLE, -- share of parameters that agree, 0 to 1; null unless two calls are paired and could be compared
     in_order BOOLEAN, -- whether a required call was made in the expected order; null without an order or an actual call
-    used DOUBLE -- use of the result, 0 to 1; null when it is not known
+    used DOUBLE, -- use of the result, 0 to 1; null when it is not known
+    scored_at TIMESTAMP_NS NOT NULL -- when, as in `scores`
 );
 
 -- One row is a comparison of a judge with people: on answers, on outcomes, or in a metric. A pass is the positive; what has no data is null.
@@ -760,7 +762,8 @@ SELECT
     label AS answer_outcome, -- outcome by the answer
     details ->> 'tool_outcome' AS tool_outcome, -- outcome by the tools, null when none are expected
     coalesce(explanation, '') AS explanation, -- one sentence
-    coalesce(reason, fail_reason) AS answer_reason -- why the answer failed or was not evaluated; null for a pass
+    coalesce(reason, fail_reason) AS answer_reason, -- why the answer failed or was not evaluated; null for a pass
+    scored_at -- when, as in conversation_scores
 FROM scores
 WHERE name = 'agentic.answer' AND target = 'turn';
 
@@ -780,7 +783,8 @@ SELECT
     sequence, -- were they called in the right order; null when it does not apply
     utilization, -- were their results used; null when it does not apply or is not known
     details AS evidence, -- by dimension, one record a call of which something is known: which value was found where; read by v_tool_evidence
-    coalesce(explanation, '') AS explanation -- one sentence
+    coalesce(explanation, '') AS explanation, -- one sentence
+    scored_at -- when, as in conversation_scores
 FROM scores
 WHERE name = 'agentic.tool.overall';
 

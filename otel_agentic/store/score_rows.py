@@ -46,11 +46,17 @@ ANSWER: Final = "agentic.answer"
 TOOLS: Final = "agentic.tool.overall"
 #: Condition on rows of `scores` that a judge scored an answer: an answer of which it is unsure has a score in its details only.
 HAS_ANSWER_SCORE: Final = f"name = '{ANSWER}' AND target = 'turn' AND (value IS NOT NULL OR reason = 'judge_unsure')"
-#: Selects the scores `s` from a time on. They are stored nearly in this order, so that most earlier ones are not read.
-SCORED_SINCE: Final = "($scored_since IS NULL OR s.scored_at >= make_timestamp_ns($scored_since))"
+#: Selects the scores `s` between two times; null is no bound. They are stored nearly in this order, so that most others are not read.
+SCORED_BETWEEN: Final = (
+    "($scored_since IS NULL OR s.scored_at >= make_timestamp_ns($scored_since)) "
+    "AND ($scored_until IS NULL OR s.scored_at <= make_timestamp_ns($scored_until))"
+)
+_HOUR_NS: Final = 3_600_000_000_000
 #: A conversation is scored after its window time, which is at most five minutes after its first arrival, by a clock that may
 #: be set back meanwhile.
-_SET_BACK_NS: Final = 3_600_000_000_000
+_SET_BACK_NS: Final = _HOUR_NS
+#: Most conversations are scored within this time after their window time, because idle ones are closed sooner.
+_PROMPT_NS: Final = 6 * _HOUR_NS
 #: Fields of a conversation's score with a column, and those that are members of `details` unless they are empty.
 CONVERSATION_COLUMNS: Final = (
     "dataset", "case_id", "case_version", "outcome_source", "computed_outcome", "computed_reason", "known_failure",
@@ -72,12 +78,24 @@ def scored_since(window_times: Iterable[int]) -> int | None:
     return None if first_ns is None else first_ns - _SET_BACK_NS
 
 
+def probably_scored(window_times: Sequence[int]) -> Iterator[dict[str, int | None]]:
+    """Yield parameters of `SCORED_BETWEEN` for conversations with these window times, the most probable first, and no bound last.
+
+    A conversation has only one core score that is not superseded, so a caller stops at the first ones that contain all.
+    """
+    if window_times:
+        since_ns = scored_since(window_times)
+        yield {"scored_since": since_ns, "scored_until": max(window_times) + _PROMPT_NS}
+        yield {"scored_since": since_ns, "scored_until": None}
+    yield {"scored_since": None, "scored_until": None}
+
+
 def score_types(con: DuckDBPyConnection) -> Types:
     """Return the types of the columns of all tables of scores."""
     return {table: Table(con, table).types for table in _TABLES}
 
 
-def match_rows(types: Types, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> NewRows:
+def match_rows(types: Types, identity: Mapping[str, list[Any]], scored: Sequence[Scored], now_ns: int) -> NewRows:
     """Return the rows of `matches`: the case of each conversation."""
     matches = [item.match for item in scored]
     suggestions = [match.suggestion for match in matches]
@@ -96,6 +114,7 @@ def match_rows(types: Types, identity: Mapping[str, list[Any]], scored: Sequence
             "suggested_case_id": [suggestion and suggestion.case.case_id for suggestion in suggestions],
             "suggested_confidence": [suggestion and suggestion.confidence for suggestion in suggestions],
             "suggested_margin": [suggestion and suggestion.margin for suggestion in suggestions],
+            "scored_at": [now_ns] * len(scored),
         },
     )
 
@@ -125,7 +144,7 @@ def identity_of(
 _Scores = list[tuple["Conversation", "ConversationScore", "ToolScore"]]
 
 
-def fault_rows(types: Types, evaluation_id: str, scores: _Scores) -> NewRows:
+def fault_rows(types: Types, evaluation_id: str, scores: _Scores, now_ns: int) -> NewRows:
     """Return the rows of `tool_faults`."""
     rows = [(conversation, score, tools, fault) for conversation, score, tools in scores for fault in tools.faults]
     faults = [fault for *_, fault in rows]
@@ -145,6 +164,7 @@ def fault_rows(types: Types, evaluation_id: str, scores: _Scores) -> NewRows:
             "actual": [_value(fault.actual, exists=fault.parameter is not None and fault.provided) for fault in faults],
             "expected_call": [_expected_call(tools, fault) for _, _, tools, fault in rows],
             "trace_id": [_trace_of(conversation, fault) for conversation, _, _, fault in rows],
+            "scored_at": [now_ns] * len(rows),
         },
     )
 
@@ -196,16 +216,32 @@ def count_rows(types: Types, evaluation_id: str, scores: _Scores) -> NewRows:
     )
 
 
-def pair_rows(types: Types, evaluation_id: str, scored: Sequence[Scored]) -> NewRows:
+def pair_rows(types: Types, evaluation_id: str, scored: Sequence[Scored], now_ns: int) -> NewRows:
     """Return the rows of `call_pairs`."""
     rows = [
-        (evaluation_id, item.score.environment, item.score.conversation_id, item.score.revision, alternative, *pair)
+        (
+            evaluation_id,
+            item.score.environment,
+            item.score.conversation_id,
+            item.score.revision,
+            now_ns,
+            alternative,
+            *pair,
+        )
         for item in scored
         for tools in item.score.tools
         for alternative in (alternative_of(tools, item.score, item.match.case),)
         for pair in call_pairs(tools)
     ]
-    names = ("evaluation_id", "environment", "conversation_id", "revision", "alternative", *CallPair._fields)
+    names = (
+        "evaluation_id",
+        "environment",
+        "conversation_id",
+        "revision",
+        "scored_at",
+        "alternative",
+        *CallPair._fields,
+    )
     return NewRows.of("call_pairs", types["call_pairs"], _columns(names, rows))
 
 

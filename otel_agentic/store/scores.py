@@ -228,11 +228,11 @@ class NewScores:
         if core:
             tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
             tables = [
-                match_rows(types, identity, scored),
+                match_rows(types, identity, scored, now_ns),
                 core_rows(types, scored, now_ns, evaluation_id=evaluation_id, evaluation=evaluation),
-                fault_rows(types, evaluation_id, tools),
+                fault_rows(types, evaluation_id, tools, now_ns),
                 count_rows(types, evaluation_id, tools),
-                pair_rows(types, evaluation_id, scored),
+                pair_rows(types, evaluation_id, scored, now_ns),
             ]
         return cls(
             evaluation=evaluation,

@@ -326,10 +326,15 @@ SELECT
         AS turns,
     (SELECT count(*) FROM expected_calls e
      WHERE e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version) AS expected_calls,
-    (SELECT count(*) FROM conversation_scores s
-     SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
-     WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
+    coalesce(a.attempts, 0) AS attempts
 FROM cases k
+LEFT JOIN (
+    SELECT s.dataset, s.case_id, count(*) AS attempts
+    FROM conversation_scores s
+    SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.case_id IS NOT NULL
+    GROUP BY s.dataset, s.case_id
+) a ON a.dataset = k.dataset AND a.case_id = k.case_id
 WHERE k.current
 ORDER BY k.dataset, k.case_id
 """  # noqa: S608 — a constant of our own
@@ -355,22 +360,18 @@ SELECT * EXCLUDE (rank, revision, closed_by, ended_at) FROM ({_MATCHED}) ORDER B
 _COUNT_MATCHES: Final = f"SELECT count(*) FROM ({_MATCHED} AND {ASKS})"  # noqa: S608 — the same
 _AFTER: Final = "(rank, environment, conversation_id) < ($rank, $after_environment, $after_id)"
 _MATCH_PAGE: Final = f"""
-WITH page AS (
-    FROM ({_MATCHED} AND {ASKS})
-    WHERE {{position}}
-    ORDER BY rank DESC, environment DESC, conversation_id DESC
-    LIMIT $limit
-)
-SELECT
-    *,
-    (
-        SELECT arg_min(query, turn_index) FROM turns t
-        WHERE t.environment = page.environment AND t.conversation_id = page.conversation_id AND t.revision = page.revision
-            AND trim(query) <> ''
-    ) AS query
-FROM page
+FROM ({_MATCHED} AND {ASKS})
+WHERE {{position}}
 ORDER BY rank DESC, environment DESC, conversation_id DESC
-"""  # noqa: S608 — the same
+LIMIT $limit
+"""
+#: The first query of conversations.
+_FIRST_QUERIES: Final = """
+SELECT environment, conversation_id, revision, arg_min(query, turn_index)
+FROM turns SEMI JOIN requested USING (environment, conversation_id, revision)
+WHERE trim(query) <> ''
+GROUP BY environment, conversation_id, revision
+"""
 _BY_TEXT: Final = f"""
 SELECT count(*) FILTER (m.method = 'text'), count(*) FILTER (m.suggested_case_id IS NOT NULL)
 FROM conversations c
@@ -418,7 +419,14 @@ def match_page(
     position = {} if after is None else dict(zip(("rank", "after_environment", "after_id"), after, strict=True))
     sql = _MATCH_PAGE.format(position=_AFTER if position else "TRUE")
     ((total,),) = con.execute(_COUNT_MATCHES, where).fetchall()
-    return rows(con, sql, {**where, **position, "limit": limit}), int(total)
+    if not total:
+        return [], 0
+    page = rows(con, sql, {**where, **position, "limit": limit})
+    revisions = {name: [row[name] for row in page] for name in ("environment", "conversation_id", "revision")}
+    queries = {tuple(key): query for *key, query in rows_with(con, revisions, _FIRST_QUERIES)}
+    for row in page:
+        row["query"] = queries.get((row["environment"], row["conversation_id"], row["revision"]))
+    return page, int(total)
 
 
 def matched_by_text(con: DuckDBPyConnection, selection: Selection) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import pytest
 
 from otel_agentic.console.pages import PAGES
 from otel_agentic.net.tickets import new_ticket, secret_of
+from otel_agentic.render.text import ratio
 from tests.cli.hostile import build_hostile, planted_columns
 from tests.console.conftest import RunningConsole, serving
 from tests.console.test_console_monitors import OBJECTIVE, raised
@@ -39,7 +40,8 @@ _PAGES = ["/", *(path for path in PAGES if path not in {"/conversation", "/span"
 _WIDTHS = (1280, 390)
 #: Columns of the store that contain markup.
 _FIELDS = 40
-_ITEMS = 20
+#: Items that each annotator labels.
+_ITEMS = 40
 
 
 @pytest.fixture(scope="module")
@@ -159,36 +161,104 @@ def test_the_arrow_keys_move_in_the_waterfall(browser: Browser, console: Running
     assert messages == []
 
 
-def test_two_annotators_label_with_the_keyboard_alone(
+@pytest.mark.timeout(1200)  # about a hundred verdicts, each with a new report
+def test_two_annotators_label_by_keyboard_and_the_report_shows_the_corrected_rate(
     browser: Browser, tmp_path: Path, demo_file: Path, messages: list[str]
 ) -> None:
+    """Two annotators label the same random sample, a third person resolves their disagreements, and all use the keyboard alone."""
     db = tmp_path / "demo.duckdb"
     shutil.copy(demo_file, db)
     chosen: dict[str, dict[str, bool]] = {}
     for console in serving(db):
         for annotator in ("ana", "bo"):
-            draw = random.Random(annotator)  # noqa: S311 — no secret
             page = open_console(browser, console, annotator, messages)
             page.goto(f"{console.url}/review")
             chosen[annotator] = {}
             for _ in range(_ITEMS):
-                conversation_id = page.locator("form.verdict input[name=id]").get_attribute("value") or ""
-                chosen[annotator][conversation_id] = passes = draw.random() < 0.6
+                conversation_id = _reviewed(page)
+                chosen[annotator][conversation_id] = passes = _verdict_of(annotator, conversation_id)
                 page.keyboard.press("j")
                 page.keyboard.press("c")
                 page.keyboard.type("1 2 3")
                 page.keyboard.press("Enter")
-                with page.expect_navigation():
-                    page.keyboard.press("1" if passes else "2")
-            with page.expect_navigation():
-                page.keyboard.press("u")
-            assert page.locator("form.verdict input[name=id]").get_attribute("value") == conversation_id
-            with page.expect_navigation():
-                page.keyboard.press("1" if passes else "2")
+                _press(page, "1" if passes else "2")
+            _press(page, "u")
+            assert _reviewed(page) == conversation_id
+            _press(page, "1" if passes else "2")
         text = page.locator("main").inner_text()
+        assert chosen["ana"].keys() == chosen["bo"].keys()
+        assert f"Cohen's kappa {kappa(*(list(verdicts.values()) for verdicts in chosen.values())):.2f}" in text
 
-    assert chosen["ana"].keys() == chosen["bo"].keys()
-    assert f"Cohen's kappa {kappa(*(list(verdicts.values()) for verdicts in chosen.values())):.2f}" in text
+        decided = {name: passes for name, passes in chosen["ana"].items() if chosen["bo"][name] == passes}
+        page = open_console(browser, console, "chris", messages)
+        page.goto(f"{console.url}/review?order=newest&disagreements=1")
+        while page.locator("form.verdict").count():
+            conversation_id = _reviewed(page)
+            assert conversation_id not in decided
+            decided[conversation_id] = passes = _verdict_of("chris", conversation_id)
+            _press(page, "1" if passes else "2")
+        assert decided.keys() == chosen["ana"].keys()
+
+        page.goto(f"{console.url}/numbers?criterion=traffic&by=agent")
+        displayed = page.locator("main").inner_text()
+        with console.session("chris") as session:
+            groups = session.get("/reliability.json?criterion=traffic&by=agent").json()["groups"]
+    assert [group["agent"] for group in groups] == ["refund-desk", "trip-planner"]
+    for group in groups:
+        is_refund = group["agent"] == "refund-desk"
+        verdicts = [passes for name, passes in decided.items() if name.startswith("refund-") == is_refund]
+        correction = group["label_correction"]
+        assert correction["labels"] == len(verdicts)
+        assert correction["people"]["here"]["value"] == pytest.approx(sum(verdicts) / len(verdicts))
+        assert ratio(correction["corrected"]["here"]["value"]) in displayed
+    assert "corrected by people's labels" in displayed
+    assert messages == []
+
+
+def _reviewed(page: Page) -> str:
+    """Return the id of the conversation under review."""
+    return page.locator("form.verdict input[name=id]").get_attribute("value") or ""
+
+
+def _press(page: Page, key: str) -> None:
+    """Press a key that leads to another page."""
+    with page.expect_navigation():
+        page.keyboard.press(key)
+
+
+def _verdict_of(annotator: str, conversation_id: str) -> bool:
+    """Return whether an annotator passes a conversation: most of the time as all others do."""
+    common, own = (random.Random(seed) for seed in (conversation_id, annotator + conversation_id))  # noqa: S311 — no secrets
+    return (common.random() < 0.6) != (own.random() < 0.15)
+
+
+def test_keys_turn_the_pages_of_a_list_and_of_a_queue(
+    browser: Browser, console: RunningConsole, messages: list[str]
+) -> None:
+    page = open_console(browser, console, "ana", messages)
+    page.goto(f"{console.url}/conversations?limit=20")
+    urls = [page.url]
+    for _ in range(2):
+        _press(page, "n")
+        urls.append(page.url)
+    assert len(set(urls)) == 3
+    for earlier in reversed(urls[:-1]):
+        _press(page, "p")
+        assert page.url == earlier
+
+    link = page.context.new_page()  # which came from nowhere, like a link that was shared
+    link.goto(urls[2])
+    _press(link, "p")
+    assert link.url == urls[0]
+
+    page.goto(f"{console.url}/review")
+    first = _reviewed(page)
+    _press(page, "s")
+    assert _reviewed(page) != first
+    _press(page, "p")
+    assert _reviewed(page) == first
+    _press(page, "e")
+    assert page.url.startswith(f"{console.url}/case?id={first}")
     assert messages == []
 
 

@@ -13,11 +13,13 @@ import pytest
 
 from otel_agentic.console.pages import PAGES
 from otel_agentic.engine.engine import Engine
-from otel_agentic.testing import AgentRunScript, scripted_call, speak_genai
+from otel_agentic.testing import AgentRunScript, batch, scripted_call, speak_genai
 from tests.builders import feed
 from tests.cli.running import done
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.console.conftest import RunningConsole, serving
+from tests.conversations.rebuilding import run as agent_run
+from tests.conversations.wire import json_of, requests_of
 from tests.stores import settings_for
 
 if TYPE_CHECKING:
@@ -276,3 +278,58 @@ def test_every_turn_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
     assert chip.endswith("#c-t71")
     assert "no turn at this position" in text_of(beyond)
     assert "/conversation?id=long&turns=90" in links_of(beyond)
+
+
+def test_a_conversation_opens_although_others_share_its_id(tmp_path: Path) -> None:
+    spans = [agent_run(9 * at, id="1", trace=service, query="Hi", service=service) for at, service in enumerate("xy")]
+    file, db = tmp_path / "spans.jsonl", tmp_path / "t.duckdb"
+    file.write_bytes(json_of(requests_of(batch(*spans))[0]) + b"\n")
+    done("ingest", file, "--db", db)
+    for console in serving(db):
+        with console.session() as session:
+            links = [link for link in links_of(session.get("/conversations")) if link.startswith("/conversation?")]
+            services = {session.get(link.replace("?", ".json?", 1)).json()["conversation"]["service"] for link in links}
+            assert services == {"x", "y"}
+            assert session.get("/conversation?id=1&environment=elsewhere").status_code == 400
+
+
+@pytest.mark.slow
+def test_a_conversation_of_ten_thousand_spans_is_small(tmp_path: Path) -> None:
+    calls = [("search", {"page": page}, f"result {page}") for page in range(9_999)]
+    spans = [conversation("long", query="Book", answer="Booked.", calls=calls)]
+    done("ingest", write_spans(tmp_path / "s.jsonl", spans), "--db", tmp_path / "t.duckdb")
+    for console in serving(tmp_path / "t.duckdb"):
+        counted = console.run("query", sql="SELECT count(*) FROM spans")["rows"]
+        with console.session() as session:
+            pages = [session.get(f"/conversation?id=long{suffix}") for suffix in ("", "&spans=9900")]
+    assert counted == [[10_000]]
+    assert {page.status_code for page in pages} == {200}
+    assert max(len(page.content) for page in pages) < 300_000, [len(page.content) for page in pages]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "outcome=fail",
+        "outcome=not_evaluated",
+        "case_id=lyon-family",
+        "tool=book_seat",
+        "tool=book_seat&fault=wrong_parameters",
+    ],
+)
+def test_a_condition_selects_the_same_conversations_however_many_are_read_first(
+    session: httpx.Client, monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
+    selected: dict[tuple[int, ...], list[str]] = {}
+    every: tuple[int, ...] = ()
+    for steps in (every, (3, 20)):
+        monkeypatch.setattr("otel_agentic.store.queries.browsing._NEWEST", steps)
+        names, cursor = [], ""
+        while cursor is not None:
+            page = session.get(f"/conversations.json?{condition}&limit=4&cursor={cursor}").json()
+            names += [row["conversation_id"] for row in page["rows"]]
+            cursor = page["next_cursor"]
+        selected[steps] = names
+
+    assert selected[every] == selected[3, 20]
+    assert len(set(selected[every])) == len(selected[every]) > 0

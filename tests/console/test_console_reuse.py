@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from otel_agentic.console.app import CommandClient
+from otel_agentic.live.collector import LiveCollector
+from tests.console.conftest import serving
+from tests.live.running_collector import eventually
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class _Commands:
@@ -74,17 +82,17 @@ def test_other_commands_are_never_reused_and_the_number_of_reports_is_bounded() 
     assert client.call("report", agent="first") == 44
 
 
-def test_a_fast_report_is_reused_for_a_minute_while_nothing_is_committed() -> None:
+def test_a_fast_report_is_reused_for_ten_minutes_while_nothing_is_committed() -> None:
     commands = _Commands(0.0)
     commands.collects = False
     client = CommandClient(commands.run, commands.commits, commands.clock)
 
     assert client.call("report") == 1
-    commands.now_s += 59.9
+    commands.now_s += 599.9
     assert client.call("report") == 1
     commands.committed += 1
     assert client.call("report") == 2
-    commands.now_s += 60.1
+    commands.now_s += 600.1
     assert client.call("report") == 3
 
 
@@ -105,3 +113,26 @@ def test_concurrent_requests_compute_a_report_once() -> None:
         may_end.set()
         assert [first.result(10), second.result(10)] == [1, 1]
     assert commands.calls == ["report"]
+
+
+def test_the_reports_of_a_large_store_are_computed_after_a_log_in(
+    tmp_path: Path, demo_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+    run = LiveCollector.run
+
+    def counted(self: LiveCollector, name: str, *arguments: Any) -> Any:
+        computed.append(name)
+        return run(self, name, *arguments)
+
+    monkeypatch.setattr("otel_agentic.console.app._LARGE_BYTES", 0)
+    monkeypatch.setattr(LiveCollector, "run", counted)
+    for console in serving(Path(shutil.copy(demo_file, tmp_path / "demo.duckdb"))):
+        with console.session() as session:
+            eventually(lambda: computed.count("matches_page") >= 3, True)  # the last page
+            reports = ["report", "report_pictures", "tools_failing", "truth_list", "truth_clusters", "live"]
+            before = [computed.count(name) for name in reports]
+            for path in ("/", "/tools", "/cases", "/matches", "/collector"):
+                assert session.get(path).status_code == 200
+            assert [computed.count(name) for name in reports] == before
+            assert 0 not in before

@@ -92,6 +92,8 @@ def test_an_item_is_blind_and_comes_once(console: RunningConsole) -> None:
         for _ in range(3):
             page = session.get("/review")
             ids.append(item_of(page))
+            # Each is isolated: a name from right to left does not move the version.
+            assert re.search(r"<h2>A conversation of <bdi>.+</bdi> <bdi>.+</bdi></h2>", page.text)
             assert "✗ fail" not in text_of(page)
             assert "✓ pass" not in text_of(page)
             assert judge(session, "pass").status_code == 200

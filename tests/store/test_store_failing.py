@@ -13,7 +13,7 @@ from otel_agentic.config import ScoringSettings
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.conversations import Built, save_conversations
-from otel_agentic.store.queries.conversations import score_of
+from otel_agentic.store.queries.conversations import newest_revision, score_of
 from otel_agentic.store.queries.failures import FaultFilter, example_of, failing_tools, scored_with_tools
 from otel_agentic.store.score_rows import score_types
 from otel_agentic.store.scores import Evaluation, NewScores, save_evaluations
@@ -254,7 +254,7 @@ def test_evidence_is_a_row_a_call_in_sql_and_a_record_for_the_command(trips: Sto
         row[name] for name in ("dimension", "turn_index", "position", "span_id", "case_id")
     )
     with trips.read() as con:
-        score = score_of(con, ("production", "c1"))
+        score = score_of(con, newest_revision(con, ("production", "c1")))
     assert score is not None
     (record,) = score["tool_scores"][0]["evidence"]["utilization"]
     assert row["explanation"] == record["explanation"]

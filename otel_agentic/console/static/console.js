@@ -18,6 +18,14 @@ function move(step) {
   all[next].scrollIntoView({ block: "nearest", behavior: "smooth" });
 }
 
+// Cursors of lists lead forward only, so the previous page is the one before in the history; a shared link has none, and its first page is
+// the next best.
+function previousPage(link) {
+  const cameFrom = document.referrer && new URL(document.referrer);
+  if (cameFrom && cameFrom.origin === location.origin && cameFrom.pathname === location.pathname) history.back();
+  else link.click();
+}
+
 document.addEventListener("keydown", (event) => {
   const field = event.target.closest("input, textarea, select");
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -35,6 +43,7 @@ document.addEventListener("keydown", (event) => {
   if (!target) return;
   event.preventDefault();
   if (target.matches("input")) target.focus();
+  else if (target.rel === "prev") previousPage(target);
   else target.click();
 });
 

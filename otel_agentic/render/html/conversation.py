@@ -130,7 +130,8 @@ class Conversation:
     anchor: str
     environment: str
     conversation_id: str
-    agent: str
+    agent: str | None
+    agent_version: str | None
     case_id: str | None
     outcome: str
     ended: str
@@ -171,7 +172,8 @@ class Conversation:
             anchor=anchor,
             environment=conversation.environment,
             conversation_id=conversation.conversation_id,
-            agent=" ".join(name for name in (conversation.agent_name, conversation.agent_version) if name),
+            agent=conversation.agent_name,
+            agent_version=conversation.agent_version,
             case_id=score.case_id if score else None,
             outcome=score.outcome if score else "not_evaluated",
             ended=moment(conversation.ended_at, 19),

@@ -239,7 +239,7 @@ class ConversationsView:
         others = replace(outcomes, rows=rows)
         return cls(
             details=conversations,
-            with_agent=len({conversation.agent for conversation in conversations}) > 1,
+            with_agent=len({(conversation.agent, conversation.agent_version) for conversation in conversations}) > 1,
             others=conversation_rows(others),
             other_heads=[column.name for column in conversation_columns(others)],
             note=_cut_note(outcomes.left_out),

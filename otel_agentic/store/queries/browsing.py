@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
 from otel_agentic.store.connection import DEFAULT, IN_EVALUATION
-from otel_agentic.store.score_rows import SCORED_SINCE, scored_since
+from otel_agentic.store.score_rows import SCORED_BETWEEN, probably_scored, scored_since
 from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ WITH faults AS (
     SELECT t.environment, t.conversation_id, t.tool_name, t.fault, t.parameter
     FROM tool_faults t
     JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-    WHERE s.{IN_EVALUATION} AND NOT s.superseded
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND {SCORED_BETWEEN}
+        AND ($scored_since IS NULL OR t.scored_at >= make_timestamp_ns($scored_since))
 ), verdicts AS (
     SELECT environment, conversation_id, annotator
     FROM v_annotations WHERE turn_index IS NULL AND verdict IS NOT NULL AND source <> 'event'
@@ -52,17 +53,21 @@ _SCORES: Final = f"""
 SELECT s.environment, s.conversation_id, s.revision, s.case_id, s.outcome, s.reason, s.explanation
 FROM conversation_scores s
 SEMI JOIN requested USING (environment, conversation_id)
-WHERE s.{IN_EVALUATION} AND NOT s.superseded AND {SCORED_SINCE}
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND {SCORED_BETWEEN}
 """  # noqa: S608 — constants of our own
+_RESULTS: Final = "SELECT 1 FROM results SEMI JOIN requested USING (environment, conversation_id, revision) LIMIT 1"
 _IN: Final = "(c.environment, c.conversation_id) IN (SELECT (environment, conversation_id) FROM "
 _IN_REVISION: Final = (
     "(c.environment, c.conversation_id, c.revision) IN (SELECT (environment, conversation_id, revision) FROM "
 )
+_IN_SCORED: Final = (
+    f"{_IN_REVISION} conversation_scores s WHERE s.{IN_EVALUATION} AND NOT s.superseded AND {SCORED_BETWEEN}"
+)
 #: The condition of each field of a filter; a field without a value adds none.
 _CONDITIONS: Final = {
-    "outcome": f"{_IN_REVISION} conversation_scores s WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.outcome = $outcome)",
+    "outcome": f"{_IN_SCORED} AND s.outcome = $outcome)",
     "reason": f"{_IN} v_conversations WHERE reason = $reason)",
-    "case_id": f"{_IN_REVISION} conversation_scores s WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.case_id = $case_id)",
+    "case_id": f"{_IN_SCORED} AND s.case_id = $case_id)",
     "tool": f"({_IN_REVISION} tool_calls WHERE name = $tool) OR {_IN} faults WHERE tool_name = $tool))",
     "fault": f"{_IN} faults WHERE fault = $fault AND (tool_name = $tool OR $tool IS NULL))",
     "parameter": f"{_IN} faults WHERE parameter = $parameter AND (tool_name = $tool OR $tool IS NULL))",
@@ -75,16 +80,36 @@ _CONDITIONS: Final = {
     "disagreements": f"{_IN} v_annotator_disagreements WHERE turn_index IS NULL)",
 }
 _AFTER: Final = "({rank}, c.environment, c.conversation_id) < ($rank, $after_environment, $after_id)"
+#: The window time of the conversation at a position of a list, newest first, without its filter.
+_WINDOW_TIME: Final = f"""
+SELECT epoch_ns(c.window_time) FROM conversations c
+WHERE NOT c.superseded AND {BOUNDS} AND {{position}}
+ORDER BY c.window_time DESC LIMIT 1 OFFSET $offset
+"""  # noqa: S608 — constants of our own
+#: Fields of a filter that scores meet. These are first read of so many conversations only, the newest ones: usually, enough meet it.
+_SCORED: Final = frozenset({"outcome", "case_id", "tool", "fault", "parameter"})
+_NEWEST: Final = (2_000, 20_000)
 _SPANS: Final = """
 SELECT
     trace_id, span_id, parent_span_id, name, coalesce(operation, '') AS operation, coalesce(tool_name, model, '') AS subject,
     epoch_ns(start_time) AS start_ns, epoch_ns(end_time) AS end_ns, status, status_message
 FROM spans
-SEMI JOIN (
-    FROM trace_links WHERE environment = $environment AND conversation_id = $id
-) USING (trace_id)
+WHERE trace_id IN (SELECT unnest($traces::VARCHAR[]))
+    AND received_at >= make_timestamp_ns($first) AND received_at <= make_timestamp_ns($last)
 ORDER BY start_time, trace_id, span_id
 LIMIT $limit OFFSET $offset
+"""
+#: The traces of a conversation between its start and its end, and when the first and the last of their spans that were read were received.
+#: Links and spans are stored nearly in the order of these times, so that most others are not read.
+_TRACES: Final = """
+SELECT list(DISTINCT trace_id), epoch_ns(min(received_from)), epoch_ns(max(received_until))
+FROM trace_links
+WHERE environment = $environment AND conversation_id = $id
+    AND started_at >= make_timestamp_ns($first) AND ended_at <= make_timestamp_ns($last)
+"""
+_TIMES: Final = """
+SELECT epoch_ns(started_at), epoch_ns(ended_at) FROM conversations
+WHERE environment = $environment AND conversation_id = $id AND NOT superseded
 """
 _SPAN: Final = """
 SELECT
@@ -125,8 +150,8 @@ def conversation_page(
     order: ConversationOrder,
     after: tuple[int, str, str] | None,
     limit: int,
-) -> list[Row]:
-    """Return conversations in their newest revision, each with its `rank` in the order.
+) -> tuple[list[Row], bool]:
+    """Return conversations in their newest revision, each with its `rank` in the order, and whether more follow.
 
     Args:
         con: a connection.
@@ -142,36 +167,60 @@ def conversation_page(
     if after is not None:
         values |= dict(zip(("rank", "after_environment", "after_id"), after, strict=True))
     expression, rank = _ORDERS[order]
-    sql = _PAGE.format(
-        rank=rank,
-        order=expression,
-        conditions=" AND ".join(conditions) or "TRUE",
-        position="TRUE" if after is None else _AFTER.format(rank=rank),
-    )
-    parameters = {**bounds(selection), **values, "tool": only.tool, "limit": limit}
-    page = rows(con, sql, {name: value for name, value in parameters.items() if f"${name}" in sql})
+    position = "TRUE" if after is None else _AFTER.format(rank=rank)
+    sql = _PAGE.format(rank=rank, order=expression, conditions=" AND ".join(conditions) or "TRUE", position=position)
+    parameters = {**bounds(selection), **values, "tool": only.tool, "limit": limit + 1}
+    in_steps = order == "newest" and bool(values.keys() & _SCORED)
+    for times in _newest_first(con, position, parameters) if in_steps else ({},):
+        where = {**parameters, "scored_since": None, "scored_until": None, **times}
+        page = rows(con, sql, {name: value for name, value in where.items() if f"${name}" in sql})
+        if len(page) > limit:
+            break
+    has_more, page = len(page) > limit, page[:limit]
     scores = _scores(con, page)
-    return [row | scores.get(_revision_of(row), _not_scored(row)) for row in page]
+    return [row | scores.get(_revision_of(row), _not_scored(row)) for row in page], has_more
+
+
+def _newest_first(con: DuckDBPyConnection, position: str, parameters: Row) -> Iterator[dict[str, int | None]]:
+    """Yield parameters that restrict a list to its newest conversations, to more of them, and to all."""
+    sql = _WINDOW_TIME.format(position=position)
+    where = {name: value for name, value in parameters.items() if f"${name}" in sql}
+    for count in _NEWEST:
+        times = con.execute(sql, {**where, "offset": count}).fetchall()
+        if not times:
+            break
+        ((window_ns,),) = times
+        yield {"since": window_ns, "scored_since": scored_since([window_ns])}
+    yield {}
 
 
 def _scores(con: DuckDBPyConnection, page: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
     """Return case, outcome, reason and explanation of the newest scores of some conversations, by revision."""
     keys = key_columns([(row["environment"], row["conversation_id"]) for row in page])
-    since_ns = scored_since(row.pop("window_ns") for row in page)
     scores: dict[tuple[str, str, int], Row] = {}
-    for bound_ns in (since_ns, None):
-        for *revision, case_id, outcome, reason, explanation in rows_with(
-            con, keys, _SCORES, {"scored_since": bound_ns}
-        ):
+    missing = [row for row in page if row["closed_by"] is not None]
+    for times in probably_scored([row.pop("window_ns") for row in page]):
+        if times["scored_since"] is None and not _have_results(con, missing):
+            break  # they wait to be scored: all scores would be read in vain
+        for *revision, case_id, outcome, reason, explanation in rows_with(con, keys, _SCORES, times):
             scores[tuple(revision)] = {
                 "case_id": case_id,
                 "outcome": outcome,
                 "reason": reason,
                 "explanation": explanation,
             }
-        if all(row["closed_by"] is None or _revision_of(row) in scores for row in page):
+        missing = [row for row in missing if _revision_of(row) not in scores]
+        if not missing:
             break
     return scores
+
+
+def _have_results(con: DuckDBPyConnection, page: Sequence[Row]) -> bool:
+    """Return whether some of these conversations may have a score: those of the default evaluation have results, too."""
+    if any(row["evaluation"] != DEFAULT for row in page):
+        return True
+    revisions = {name: [row[name] for row in page] for name in ("environment", "conversation_id", "revision")}
+    return bool(rows_with(con, revisions, _RESULTS))
 
 
 def _revision_of(row: Row) -> tuple[str, str, int]:
@@ -185,7 +234,12 @@ def _not_scored(row: Row) -> Row:
 
 def spans_of(con: DuckDBPyConnection, key: Key, *, offset: int, limit: int) -> list[Row]:
     """Return spans of a conversation's traces after the first `offset`, in the order of their start, without attributes."""
-    return rows(con, _SPANS, {"environment": key[0], "id": key[1], "offset": offset, "limit": limit})
+    where = {"environment": key[0], "id": key[1]}
+    for started_ns, ended_ns in con.execute(_TIMES, where).fetchall():
+        ((traces, first, last),) = con.execute(_TRACES, {**where, "first": started_ns, "last": ended_ns}).fetchall()
+        page = {"traces": traces or [], "first": first, "last": last, "offset": offset, "limit": limit}
+        return rows(con, _SPANS, page)
+    return []
 
 
 def span_of(con: DuckDBPyConnection, trace_id: str, span_id: str) -> Row | None:

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.conversations import conversations_named, shared_id_message
-from otel_agentic.store.score_rows import ANSWER, CONVERSATION, HAS_ANSWER_SCORE, SCORED_SINCE, TOOLS, scored_since
+from otel_agentic.store.conversations import conversations_named, load_conversation_rows, shared_id_message
+from otel_agentic.store.score_rows import (
+    ANSWER,
+    CONVERSATION,
+    HAS_ANSWER_SCORE,
+    SCORED_BETWEEN,
+    TOOLS,
+    probably_scored,
+    scored_since,
+)
 from otel_agentic.store.table import (
     ASKS,
     BOUNDS,
@@ -30,6 +38,8 @@ from otel_agentic.windows.model import ScoredConversation
 if TYPE_CHECKING:
     import numpy as np
     from duckdb import DuckDBPyConnection
+
+    from otel_agentic.conversations.model import Conversation
 
 
 _LIST: Final = f"""
@@ -70,12 +80,13 @@ SELECT c.environment, c.conversation_id FROM conversations c
 WHERE NOT c.superseded AND {BOUNDS}
 ORDER BY c.started_at, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
-#: The parts of one score. Its evaluation and revision are values: a join would read the scores of all conversations again.
+#: The parts of one score. What identifies it are values: a join would read the scores of all conversations again.
 _PARTS: Final = {
     table: f"""
-SELECT t.* EXCLUDE (evaluation_id, environment, conversation_id, revision)
+SELECT t.* EXCLUDE (evaluation_id, environment, conversation_id, revision, scored_at)
 FROM {table} t
 WHERE t.evaluation_id = $evaluation AND t.environment = $environment AND t.conversation_id = $id AND t.revision = $revision
+    AND t.scored_at = make_timestamp_ns($scored_ns)
 ORDER BY t.turn_index{order}
 """  # noqa: S608 — our own table names
     for table, order in (
@@ -93,32 +104,26 @@ SEMI JOIN requested r ON r.environment = t.environment AND r.conversation_id = t
 WHERE s.{IN_EVALUATION} AND NOT s.superseded
 ORDER BY t.environment, t.conversation_id, t.turn_index
 """  # noqa: S608 — a constant of our own
+#: The score of a revision, with its match and the definition of the case that it names.
 _CONVERSATION_SCORE: Final = f"""
-SELECT s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confidence, m.candidates
+SELECT
+    s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confidence, m.candidates, k.definition,
+    epoch_ns(s.scored_at) AS scored_ns
 FROM conversation_scores s
-SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
-LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
-WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id AND {SCORED_SINCE}
+LEFT JOIN (FROM matches s WHERE {SCORED_BETWEEN}) m USING (evaluation_id, environment, conversation_id, revision)
+LEFT JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = m.case_version
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
+    AND s.revision = $revision AND {SCORED_BETWEEN}
 """  # noqa: S608 — constants of our own
-_WINDOW_TIME: Final = """
-SELECT epoch_ns(window_time) FROM conversations
-WHERE environment = $environment AND conversation_id = $id AND NOT superseded
-"""
-_DEFINITION: Final = """
-SELECT k.definition
-FROM matches m
-JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = m.case_version
-WHERE m.evaluation_id = $evaluation AND m.environment = $environment AND m.conversation_id = $id AND m.revision = $revision
-"""
-
 _METRICS: Final = f"""
 SELECT
     s.name, s.evaluator, s.evaluator_version, s.target, s.turn_index, s.position, s.tool_name, s.parameter,
     s.value, s.label, s.reason, s.explanation, s.details, s.score_id
 FROM scores s
-JOIN conversations c USING (environment, conversation_id, revision)
-WHERE s.evaluator <> 'core' AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded
-    AND s.environment = $environment AND s.conversation_id = $id AND {SCORED_SINCE}
+WHERE s.evaluator <> 'core' AND s.{IN_EVALUATION} AND NOT s.superseded
+    AND s.environment = $environment AND s.conversation_id = $id AND s.revision = $revision
+    AND ($scored_since IS NULL OR s.scored_at >= make_timestamp_ns($scored_since))
+    AND ($metrics_at IS NULL OR s.scored_at <= make_timestamp_ns(epoch_ns($metrics_at::TIMESTAMP) + 999))
 ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, s.parameter NULLS FIRST
 """  # noqa: S608 — a constant of our own
 
@@ -144,15 +149,19 @@ def find_conversation(con: DuckDBPyConnection, name: str, environment: str | Non
     return [key for key in keys if environment is None or key[0] == environment]
 
 
-def only_conversation(con: DuckDBPyConnection, name: str, environment: str | None) -> Key:
+def only_conversation(con: DuckDBPyConnection, name: str, environment: str | None, *, exact: bool = False) -> Key:
     """Return the identity of the one conversation that a name fits.
+
+    If `exact` is set, the name and the environment are the identity, as pages link to it: no other name is searched.
 
     Raises:
         BadInputError: no conversation has this name, or several do; the message lists these.
     """
+    if exact:
+        return (environment or "", name)
     keys = find_conversation(con, name, environment)
     if not keys:
-        raise BadInputError(f"no conversation {name!r}; `otel-agentic conversations list` shows them")
+        raise BadInputError(_unknown(name))
     environments = sorted({key[0] for key in keys})
     if len(environments) > 1:
         names = ", ".join(map(repr, environments))
@@ -162,40 +171,65 @@ def only_conversation(con: DuckDBPyConnection, name: str, environment: str | Non
     return keys[0]
 
 
+def _unknown(name: str) -> str:
+    return f"no conversation {name!r}; `otel-agentic conversations list` shows them"
+
+
 def all_conversations(con: DuckDBPyConnection, selection: Selection) -> list[tuple[str, str]]:
     """Return the identities of all conversations of a selection, by start time."""
     return [(row[0], row[1]) for row in con.execute(_ALL_KEYS, bounds(selection)).fetchall()]
 
 
-def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """A conversation in its newest revision, and its window time, ns."""
+
+    conversation: Conversation
+    window_ns: int
+
+    @property
+    def where(self) -> Row:
+        """The parameters that identify the revision."""
+        conversation = self.conversation
+        return {
+            "environment": conversation.environment,
+            "id": str(conversation.conversation_id),
+            "revision": conversation.revision,
+        }
+
+
+def newest_revision(con: DuckDBPyConnection, key: Key) -> Newest:
+    """Return a conversation in its newest revision.
+
+    Raises:
+        BadInputError: the store does not contain it.
+    """
+    stored = load_conversation_rows(con, [key])
+    for conversation, window_ns in zip(stored.read(), stored.window_times, strict=True):
+        return Newest(conversation=conversation, window_ns=window_ns)
+    raise BadInputError(_unknown(key[1]))
+
+
+def score_of(con: DuckDBPyConnection, newest: Newest) -> Row | None:
     """Return the newest score of a conversation with its turns, tools, faults, pairs and case; None without a score."""
-    scores = _bounded_rows(con, _CONVERSATION_SCORE, key)
-    if not scores:
+    where = newest.where
+    for times in probably_scored([newest.window_ns]):
+        if scores := rows(con, _CONVERSATION_SCORE, where | times):
+            break
+    else:
         return None
-    score = {
-        "environment": key[0],
-        "id": key[1],
-        "evaluation": scores[0]["evaluation_id"],
-        "revision": scores[0]["revision"],
-    }
-    definition = con.execute(_DEFINITION, score).fetchall()
-    parts = {table: rows(con, sql, score) for table, sql in _PARTS.items()}
-    scores[0]["criteria"] = [
+    (score,) = scores
+    where |= {"evaluation": score["evaluation_id"], "scored_ns": score.pop("scored_ns")}
+    parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
+    score["criteria"] = [
         dict(zip(("name", "outcome", "reason"), criterion, strict=True))
-        for criterion in parse_json(scores[0]["criteria"]) or ()
+        for criterion in parse_json(score["criteria"]) or ()
     ]
     for fault in parts["tool_faults"]:
         fault["expected"], fault["actual"] = (parse_json(fault[name]) for name in ("expected", "actual"))
     for tools in parts["tool_scores"]:
         tools["evidence"] = parse_json(tools["evidence"])
-    return {**scores[0], **parts, "case": parse_json(definition[0][0]) if definition else None}
-
-
-def _bounded_rows(con: DuckDBPyConnection, sql: str, key: Key) -> list[Row]:
-    """Return the scores of a conversation; all scores are only read if none was stored when it probably was scored."""
-    where = {"environment": key[0], "id": key[1]}
-    since_ns = scored_since(window_ns for (window_ns,) in con.execute(_WINDOW_TIME, where).fetchall())
-    return rows(con, sql, {**where, "scored_since": since_ns}) or rows(con, sql, {**where, "scored_since": None})
+    return {**score, **parts, "case": parse_json(score.pop("definition"))}
 
 
 def turn_outcomes(con: DuckDBPyConnection, keys: Collection[Key]) -> dict[Key, list[tuple[str, float | None]]]:
@@ -206,9 +240,14 @@ def turn_outcomes(con: DuckDBPyConnection, keys: Collection[Key]) -> dict[Key, l
     return outcomes
 
 
-def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
-    """Return the scores of evaluators for a conversation, including abstentions; scores without a turn come first."""
-    metrics = _bounded_rows(con, _METRICS, key)
+def metrics_of(con: DuckDBPyConnection, newest: Newest, score: Row | None) -> list[Row]:
+    """Return the scores of evaluators for a conversation, including abstentions; scores without a turn come first.
+
+    Its score contains when they were last stored, to the microsecond: no later ones are read.
+    """
+    where = {**newest.where, "metrics_at": None if score is None else score["metrics_at"]}
+    bounded = rows(con, _METRICS, {**where, "scored_since": scored_since([newest.window_ns])})
+    metrics = bounded or rows(con, _METRICS, {**where, "scored_since": None})
     for row in metrics:
         row["details"] = parse_json(row["details"])
     return metrics
