@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary
 
 import orjson
 from jinja2 import ChoiceLoader, Environment, PackageLoader
@@ -20,11 +17,11 @@ from starlette.background import BackgroundTask
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from otel_agentic.commands.client import Client, present, typed
 from otel_agentic.console.cases import case, cases, save_case
 from otel_agentic.console.matches import map_conversations, match, matches
 from otel_agentic.console.monitors import acknowledge, monitors
 from otel_agentic.console.pages import PAGES, Page, PageFunction
+from otel_agentic.console.reports import CommandClient, Reports, Run
 from otel_agentic.console.requests import PageRequest, page_url
 from otel_agentic.console.review import Claims, record, review
 from otel_agentic.console.sessions import Session, Sessions
@@ -36,8 +33,11 @@ from otel_agentic.render.text import csv_parts
 from otel_agentic.results import to_json
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from starlette.requests import Request
 
+    from otel_agentic.commands.client import Client
     from otel_agentic.net import Credentials, Hosts
     from otel_agentic.server import CommandPool
 
@@ -94,127 +94,9 @@ _FORMS: Final[Mapping[str, FormFunction]] = {
     "/match": map_conversations,
     "/acknowledge": acknowledge,
 }
-#: Commands whose results are reused while the store is unchanged, and for a time in proportion to their duration.
-_REPORTS: Final = frozenset(
-    {
-        "live",
-        "report",
-        "report_pictures",
-        "store_stats",
-        "tools_failing",
-        "truth_case",
-        "truth_clusters",
-        "truth_list",
-    }
-)
-#: Commands that change the results of reports.
-_WRITES: Final = frozenset({"label", "truth_map", "truth_save"})
-_REUSE: Final = 5.0
-_MAX_REUSE_S: Final = 60.0
-#: The same while nothing is committed: only what the end of a period leaves out may differ then.
-_MAX_UNCHANGED_S: Final = 600.0
-_MAX_REPORTS: Final = 32
 #: The pages whose reports are computed after each log-in, if the store is so large that each takes seconds.
 _PREPARED: Final = ("/reliability", "/tools", "/collector", "/cases", "/matches")
 _LARGE_BYTES: Final = 64 * 1024 * 1024
-#: Commands that the collector runs: a function of name and arguments that returns a JSON value.
-Run = Callable[[str, Mapping[str, Any]], Any]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reusable:
-    """A result, the commits of the store before it was computed, when that ended, and how long it took, seconds."""
-
-    name: str
-    result: Any
-    commits: int
-    at_s: float
-    took_s: float
-    #: The result by type: to validate a report of many groups takes longer than the rest of a page.
-    typed: dict[Any, Any] = field(default_factory=dict)
-
-    def is_current(self, now_s: float, commits: int) -> bool:
-        age_s = now_s - self.at_s
-        if commits == self.commits:
-            return age_s < _MAX_UNCHANGED_S
-        return age_s < min(_MAX_REUSE_S, _REUSE * self.took_s)
-
-    def of(self, kind: type[T]) -> T:
-        if kind not in self.typed:
-            self.typed[kind] = typed(kind, self.name, self.result)
-        result: T = self.typed[kind]
-        return result
-
-
-class CommandClient(Client):
-    """A client of a function that runs commands in this process. Thread-safe.
-
-    Reports of a large store take seconds. A report is reused for ten minutes as long as nothing was committed, and otherwise for 5 t,
-    but at most a minute, if it took t seconds, unless this client recorded a verdict or a case in the meantime. So those of a small
-    store are always current. Concurrent requests for a report compute it once.
-    """
-
-    def __init__(self, run: Run, commits: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """Store the function.
-
-        Args:
-            run: runs commands.
-            commits: returns the number of transactions that the store has committed.
-            clock: a monotonic clock, seconds.
-        """
-        self._run = run
-        self._commits = commits
-        self._clock = clock
-        #: Results by command and arguments, the oldest first.
-        self._reports: dict[bytes, _Reusable] = {}
-        #: Held while a report is computed, by command and arguments.
-        self._computing: WeakValueDictionary[bytes, threading.Lock] = WeakValueDictionary()
-        self._lock = threading.Lock()
-
-    def call(self, name: str, /, **arguments: Any) -> Any:
-        """Run a command and return its result as a JSON value."""
-        arguments = present(arguments)
-        if name not in _REPORTS:
-            result = self._run(name, arguments)
-            if name in _WRITES:
-                self._reports = {}
-            return result
-        return self._report(name, arguments).result
-
-    def get(self, kind: type[T], name: str, /, **arguments: Any) -> T:
-        """Run a command and return its result as a type of `otel_agentic.results`; see `Client.get`."""
-        if name not in _REPORTS:
-            return super().get(kind, name, **arguments)
-        return self._report(name, present(arguments)).of(kind)
-
-    def _report(self, name: str, arguments: Mapping[str, Any]) -> _Reusable:
-        """Return a report that may be reused, or else a new one."""
-        key = orjson.dumps([name, arguments], option=orjson.OPT_SORT_KEYS)
-        with self._lock:
-            computing = self._computing.setdefault(key, threading.Lock())
-        with computing:
-            reports = self._reports
-            known = reports.get(key)
-            began_s, commits = self._clock(), self._commits()
-            if known is not None and known.is_current(began_s, commits):
-                return known
-            result = self._run(name, arguments)
-            now_s = self._clock()
-            # A verdict that was recorded meanwhile replaced the dictionary: this result is not reused then.
-            reports.pop(key, None)
-            report = _Reusable(name=name, result=result, commits=commits, at_s=now_s, took_s=now_s - began_s)
-            reports[key] = report
-            for oldest in list(reports)[:-_MAX_REPORTS]:
-                reports.pop(oldest, None)
-            return report
-
-    def stream(self, name: str, /, **arguments: Any) -> Any:
-        """Yield the JSON values of a command that streams."""
-        yield from self._run(name, present(arguments))
-
-    def close(self) -> None:
-        """Do nothing: the owner of the function releases its resources."""
 
 
 class Console:
@@ -244,8 +126,8 @@ class Console:
             secret: the key that signs tickets.
             tail: the live tail of the collector; None if this process receives no spans.
         """
-        self._client = CommandClient(run, commits)
-        self._commits = commits
+        self._run = run
+        self._reports = Reports(commits)
         self._size = size
         self._pool = pool
         self._credentials = credentials
@@ -285,12 +167,16 @@ class Console:
         async def answer(request: Request, session: Session) -> Response:
             page_request = PageRequest(path, dict(request.query_params), session)
             with self._pool.slot():
-                page = await self._pool.call(function, self._client, page_request)
+                client = self._client()
+                page = await self._pool.call(function, client, page_request)
                 if respond is not None:
                     return respond(page)
-                return await self._pool.call(_html, page, page_request)
+                return await self._pool.call(_html, page, page_request, client.as_of)
 
         return self._guarded(answer)
+
+    def _client(self) -> CommandClient:
+        return CommandClient(self._run, self._reports)
 
     def _guarded(
         self, answer: Callable[[Request, Session], Awaitable[Response]], *, is_open: bool = False
@@ -376,20 +262,12 @@ class Console:
         return response
 
     async def _prepare(self) -> None:
-        """Compute the reports of the first pages, so that no page waits for them later, and log what fails.
-
-        What the loops of this process store meanwhile, such as the windows of a file that was just opened, outdates the first ones.
-        They are computed again, unless spans arrive all the time.
-        """
-        for _ in range(2 if self._tail is None else 1):
-            commits = self._commits()
-            for path in _PREPARED:
-                try:
-                    await self._pool.call(_PAGES[path], self._client, PageRequest(path, {}, _NO_SESSION))
-                except OtelAgenticError as error:
-                    _log.info("the reports of %s are not prepared: %s", path, error)
-            if commits == self._commits():
-                return
+        """Compute the reports of the first pages, so that no page waits for them later, and log what fails."""
+        for path in _PREPARED:
+            try:
+                await self._pool.call(_PAGES[path], self._client(), PageRequest(path, {}, _NO_SESSION))
+            except OtelAgenticError as error:
+                _log.info("the reports of %s are not prepared: %s", path, error)
 
     async def _logout(self, request: Request, _: Session) -> Response:
         self._sessions.close(request.cookies.get(_cookie_name(request), ""))
@@ -418,10 +296,11 @@ class Console:
                 )
             page_request = PageRequest(path, await _form(request), session)
             with self._pool.slot():
-                result = await self._pool.call(function, self._client, page_request)
+                client = self._client()
+                result = await self._pool.call(function, client, page_request)
                 if isinstance(result, str):
                     return RedirectResponse(result, status_code=303)
-                return await self._pool.call(_html, result, page_request)
+                return await self._pool.call(_html, result, page_request, client.as_of)
 
         return self._guarded(answer)
 
@@ -454,7 +333,8 @@ def _error(request: Request, text: str, status: int) -> Response:
     return _json_response({"error": text}, status)
 
 
-def _html(page: Page, request: PageRequest) -> Response:
+def _html(page: Page, request: PageRequest, as_of: datetime | None) -> Response:
+    """Return a page as HTML; `as_of` is the time of its reports if newer ones are being computed."""
     template = _templates().get_template(f"{page.template}.html.j2")
     text = template.render(
         **page.values,
@@ -462,6 +342,7 @@ def _html(page: Page, request: PageRequest) -> Response:
         url=page_url,
         navigation=_NAVIGATION,
         has_csv=page.rows is not None,
+        as_of=as_of,
         version=_version(),
     )
     return Response(text, media_type="text/html", status_code=page.status)

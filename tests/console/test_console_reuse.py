@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from otel_agentic.console.app import CommandClient
+import pytest
+
+from otel_agentic.console.reports import CommandClient, Reports
+from otel_agentic.errors import StoreUnusableError
 from otel_agentic.live.collector import LiveCollector
 from tests.console.conftest import serving
 from tests.live.running_collector import eventually
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class _Commands:
@@ -43,28 +45,81 @@ class _Commands:
 
 def test_a_slow_report_is_reused_for_five_times_its_duration() -> None:
     commands = _Commands(2.0)
-    client = CommandClient(commands.run, commands.commits, commands.clock)
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock))
 
     assert client.call("report", by=["version"]) == 1
     commands.now_s += 9.9
     assert client.call("report", by=["version"]) == 1
     assert client.call("report", by=["case"]) == 2
-    commands.now_s += 10.1
-    assert client.call("report", by=["version"]) == 3
+    assert client.as_of is None
 
 
-def test_it_is_never_older_than_a_minute() -> None:
+@pytest.mark.parametrize(("duration_s", "age_s"), [(2.0, 10.1), (30.0, 60.1)])
+def test_a_slow_report_is_displayed_with_its_time_while_a_new_one_is_computed(duration_s: float, age_s: float) -> None:
+    commands = _Commands(duration_s)
+    reports = Reports(commands.commits, commands.clock)
+    client = CommandClient(commands.run, reports)
+
+    before = datetime.now(UTC)
+    assert (client.call("report"), client.as_of) == (1, None)
+    commands.now_s += age_s
+    assert client.call("report") == 1
+    assert client.as_of is not None
+    assert before <= client.as_of <= datetime.now(UTC)
+
+    later = CommandClient(commands.run, reports)
+    eventually(lambda: later.call("report"), 2)
+    assert len(commands.calls) == 2
+
+
+def test_a_report_is_never_older_than_ten_minutes() -> None:
     commands = _Commands(30.0)
-    client = CommandClient(commands.run, commands.commits, commands.clock)
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock))
 
     assert client.call("report") == 1
-    commands.now_s += 60.1
-    assert client.call("report") == 2
+    commands.now_s += 600.1
+    assert (client.call("report"), client.as_of) == (2, None)
+
+
+def test_no_page_shows_an_old_report_of_a_small_store() -> None:
+    commands = _Commands(0.9)
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock))
+
+    assert client.call("report") == 1
+    commands.now_s += 4.6
+    assert (client.call("report"), client.as_of) == (2, None)
+
+
+def test_slow_reports_are_renewed_one_after_another_and_a_failure_leaves_the_old_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    commands, running, most = _Commands(2.0), [], []
+
+    def run(name: str, arguments: Mapping[str, Any]) -> int:
+        running.append(name)
+        most.append(len(running))
+        if arguments.get("agent") == "b" and commands.now_s > 200:
+            running.remove(name)
+            message = "the store is full"
+            raise StoreUnusableError(message)
+        time.sleep(0.01)
+        running.remove(name)
+        return commands.run(name, arguments)
+
+    client = CommandClient(run, Reports(commands.commits, commands.clock))
+    first = [client.call("report", agent=name) for name in "abc"]
+    commands.now_s += 200
+    with caplog.at_level("INFO"):
+        assert [client.call("report", agent=name) for name in "abc"] == first
+        eventually(lambda: "the store is full" in caplog.text, True)
+        eventually(lambda: client.call("report", agent="c") > first[-1], True)
+    assert client.call("report", agent="b") == first[1]
+    assert max(most) == 1
 
 
 def test_a_verdict_makes_all_reports_new() -> None:
     commands = _Commands(2.0)
-    client = CommandClient(commands.run, commands.commits, commands.clock)
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock))
 
     client.call("report")
     client.call("label", verdict="pass")
@@ -73,7 +128,7 @@ def test_a_verdict_makes_all_reports_new() -> None:
 
 def test_other_commands_are_never_reused_and_the_number_of_reports_is_bounded() -> None:
     commands = _Commands(2.0)
-    client = CommandClient(commands.run, commands.commits, commands.clock)
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock))
 
     assert [client.call("conversations_page"), client.call("conversations_page")] == [1, 2]
     assert client.call("report", agent="first") == 3
@@ -85,7 +140,7 @@ def test_other_commands_are_never_reused_and_the_number_of_reports_is_bounded() 
 def test_a_fast_report_is_reused_for_ten_minutes_while_nothing_is_committed() -> None:
     commands = _Commands(0.0)
     commands.collects = False
-    client = CommandClient(commands.run, commands.commits, commands.clock)
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock))
 
     assert client.call("report") == 1
     commands.now_s += 599.9
@@ -105,7 +160,7 @@ def test_concurrent_requests_compute_a_report_once() -> None:
         assert may_end.wait(10)
         return commands.run(name, arguments)
 
-    client = CommandClient(run, commands.commits, commands.clock)
+    client = CommandClient(run, Reports(commands.commits, commands.clock))
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(client.call, "report")
         assert has_begun.wait(10)

@@ -10,7 +10,18 @@ from pydantic import Field
 
 from otel_agentic.store.connection import DEFAULT, IN_EVALUATION
 from otel_agentic.store.score_rows import SCORED_BETWEEN, probably_scored, scored_since
-from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
+from otel_agentic.store.table import (
+    BOUNDS,
+    LAST_NS,
+    Key,
+    Row,
+    Selection,
+    bounds,
+    key_columns,
+    parse_json,
+    rows,
+    rows_with,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -99,14 +110,16 @@ WHERE trace_id IN (SELECT unnest($traces::VARCHAR[]))
 ORDER BY start_time, trace_id, span_id
 LIMIT $limit OFFSET $offset
 """
-#: The traces of a conversation between its start and its end, and when the first and the last of their spans that were read were received.
-#: Links and spans are stored nearly in the order of these times, so that most others are not read.
+#: The traces of a conversation between two times, and when the first and the last of their spans that were read were received. Links
+#: and spans are stored nearly in the order of these times, so that most others are not read.
 _TRACES: Final = """
 SELECT list(DISTINCT trace_id), epoch_ns(min(received_from)), epoch_ns(max(received_until))
 FROM trace_links
 WHERE environment = $environment AND conversation_id = $id
     AND started_at >= make_timestamp_ns($first) AND ended_at <= make_timestamp_ns($last)
 """
+#: A trace in which another instrumentation reports the same turns may begin before the conversation, and end after it.
+_MARGIN_NS: Final = 24 * 3_600_000_000_000
 _TIMES: Final = """
 SELECT epoch_ns(started_at), epoch_ns(ended_at) FROM conversations
 WHERE environment = $environment AND conversation_id = $id AND NOT superseded
@@ -236,7 +249,8 @@ def spans_of(con: DuckDBPyConnection, key: Key, *, offset: int, limit: int) -> l
     """Return spans of a conversation's traces after the first `offset`, in the order of their start, without attributes."""
     where = {"environment": key[0], "id": key[1]}
     for started_ns, ended_ns in con.execute(_TIMES, where).fetchall():
-        ((traces, first, last),) = con.execute(_TRACES, {**where, "first": started_ns, "last": ended_ns}).fetchall()
+        times = {"first": max(0, started_ns - _MARGIN_NS), "last": min(LAST_NS, ended_ns + _MARGIN_NS)}
+        ((traces, first, last),) = con.execute(_TRACES, {**where, **times}).fetchall()
         page = {"traces": traces or [], "first": first, "last": last, "offset": offset, "limit": limit}
         return rows(con, _SPANS, page)
     return []

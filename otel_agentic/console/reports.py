@@ -1,0 +1,202 @@
+"""Commands as the pages of the console run them: reports, which take seconds on a large store, are reused."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
+
+import orjson
+
+from otel_agentic.commands.client import Client, present, typed
+
+_log = logging.getLogger(__name__)
+#: Commands whose results are reused while the store is unchanged, and for a time in proportion to their duration.
+_REPORTS: Final = frozenset(
+    {
+        "live",
+        "report",
+        "report_pictures",
+        "store_stats",
+        "tools_failing",
+        "truth_case",
+        "truth_clusters",
+        "truth_list",
+    }
+)
+#: Commands that change the results of reports.
+_WRITES: Final = frozenset({"label", "truth_map", "truth_save"})
+_REUSE: Final = 5.0
+_MAX_REUSE_S: Final = 60.0
+#: The same while nothing is committed: only what the end of a period leaves out may differ then.
+_MAX_UNCHANGED_S: Final = 600.0
+#: No page waits for a report that took longer than this, seconds, if there is an earlier one.
+_SLOW_S: Final = 1.0
+_MAX_REPORTS: Final = 32
+#: Commands that the collector runs: a function of name and arguments that returns a JSON value.
+Run = Callable[[str, Mapping[str, Any]], Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Report:
+    """A result, the commits of the store before it was computed, when that ended, and how long it took, seconds."""
+
+    name: str
+    result: Any
+    commits: int
+    at_s: float
+    took_s: float
+    at: datetime
+    #: The result by type: to validate a report of many groups takes longer than the rest of a page.
+    typed: dict[Any, Any] = field(default_factory=dict)
+
+    def is_current(self, now_s: float, commits: int) -> bool:
+        age_s = now_s - self.at_s
+        if commits == self.commits:
+            return age_s < _MAX_UNCHANGED_S
+        return age_s < min(_MAX_REUSE_S, _REUSE * self.took_s)
+
+    def is_better_than_none(self, now_s: float) -> bool:
+        """Return whether to display it while a new one is computed."""
+        return self.took_s > _SLOW_S and now_s - self.at_s < _MAX_UNCHANGED_S
+
+    def of(self, kind: type[T]) -> T:
+        if kind not in self.typed:
+            self.typed[kind] = typed(kind, self.name, self.result)
+        result: T = self.typed[kind]
+        return result
+
+
+class Reports:
+    """The newest reports of one store. Thread-safe.
+
+    A report is reused for ten minutes as long as nothing was committed, and otherwise for 5 t, but at most a minute, if it took
+    t seconds, unless a verdict or a case was recorded in the meantime. So those of a small store are always current. Later, up to
+    ten minutes, one that took more than a second is returned while a thread computes a new one. Concurrent requests for a
+    report compute it once.
+    """
+
+    def __init__(self, commits: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
+        """Create the cache.
+
+        Args:
+            commits: returns the number of transactions that the store has committed.
+            clock: a monotonic clock, seconds.
+        """
+        self._commits = commits
+        self._clock = clock
+        #: By command and arguments, the oldest first.
+        self._reports: dict[bytes, _Report] = {}
+        #: Held while a report is computed, by command and arguments.
+        self._computing: WeakValueDictionary[bytes, threading.Lock] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        #: The reports that are renewed, or wait for it.
+        self._waiting: set[bytes] = set()
+        #: Held while a report is renewed: no page waits for these, and several would compete with those that do.
+        self._renewing = threading.Lock()
+
+    def clear(self) -> None:
+        """Forget all reports, also those that are being computed."""
+        self._reports = {}
+
+    def get(self, run: Run, name: str, arguments: Mapping[str, Any]) -> tuple[_Report, bool]:
+        """Return a report that may be reused, or else a new one; and whether it is current."""
+        key = orjson.dumps([name, arguments], option=orjson.OPT_SORT_KEYS)
+        with self._lock:
+            computing = self._computing.setdefault(key, threading.Lock())
+        known = self._reports.get(key)
+        if known is not None:
+            if known.is_current(self._clock(), self._commits()):
+                return known, True
+            if known.is_better_than_none(self._clock()):
+                self._start_to_renew(computing, key, run, name, arguments)
+                return known, False
+        return self._current(computing, key, run, name, arguments), True
+
+    def _start_to_renew(
+        self, computing: threading.Lock, key: bytes, run: Run, name: str, arguments: Mapping[str, Any]
+    ) -> None:
+        with self._lock:
+            if key in self._waiting:
+                return
+            self._waiting.add(key)
+        threading.Thread(target=self._renew, args=(computing, key, run, name, arguments), daemon=True).start()
+
+    def _renew(self, computing: threading.Lock, key: bytes, run: Run, name: str, arguments: Mapping[str, Any]) -> None:
+        try:
+            with self._renewing:
+                self._current(computing, key, run, name, arguments)
+        except Exception as error:  # noqa: BLE001 — the next page that needs the report fails with it
+            _log.info("the report %s is not renewed: %s", name, error)
+        finally:
+            with self._lock:
+                self._waiting.discard(key)
+
+    def _current(
+        self, computing: threading.Lock, key: bytes, run: Run, name: str, arguments: Mapping[str, Any]
+    ) -> _Report:
+        with computing:
+            reports = self._reports
+            known = reports.get(key)
+            began_s, commits = self._clock(), self._commits()
+            if known is not None and known.is_current(began_s, commits):
+                return known
+            result = run(name, arguments)
+            now_s = self._clock()
+            # A verdict that was recorded meanwhile replaced the dictionary: this result is not reused then.
+            reports.pop(key, None)
+            reports[key] = report = _Report(
+                name=name, result=result, commits=commits, at_s=now_s, took_s=now_s - began_s, at=datetime.now(UTC)
+            )
+            for oldest in list(reports)[:-_MAX_REPORTS]:
+                reports.pop(oldest, None)
+            return report
+
+
+class CommandClient(Client):
+    """A client of a function that runs commands in this process for a page.
+
+    Attributes:
+        as_of: the time of the oldest report that is not current; None if all are.
+    """
+
+    def __init__(self, run: Run, reports: Reports) -> None:
+        """Create a client; `run` runs commands, `reports` are those of the store."""
+        self._run = run
+        self._reports = reports
+        self.as_of: datetime | None = None
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """Run a command and return its result as a JSON value."""
+        arguments = present(arguments)
+        if name not in _REPORTS:
+            result = self._run(name, arguments)
+            if name in _WRITES:
+                self._reports.clear()
+            return result
+        return self._report(name, arguments).result
+
+    def get(self, kind: type[T], name: str, /, **arguments: Any) -> T:
+        """Run a command and return its result as a type of `otel_agentic.results`; see `Client.get`."""
+        if name not in _REPORTS:
+            return super().get(kind, name, **arguments)
+        return self._report(name, present(arguments)).of(kind)
+
+    def _report(self, name: str, arguments: Mapping[str, Any]) -> _Report:
+        report, is_current = self._reports.get(self._run, name, arguments)
+        if not is_current:
+            self.as_of = report.at if self.as_of is None else min(self.as_of, report.at)
+        return report
+
+    def stream(self, name: str, /, **arguments: Any) -> Generator[Any]:
+        """Yield the JSON values of a command that streams."""
+        yield from self._run(name, present(arguments))
+
+    def close(self) -> None:
+        """Do nothing: the owner of the function releases its resources."""
