@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from email.utils import format_datetime
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -170,7 +171,10 @@ class Console:
                 client = self._client()
                 page = await self._pool.call(function, client, page_request)
                 if respond is not None:
-                    return respond(page)
+                    response = respond(page)
+                    if client.as_of is not None:
+                        response.headers["last-modified"] = format_datetime(client.as_of, usegmt=True)
+                    return response
                 return await self._pool.call(_html, page, page_request, client.as_of)
 
         return self._guarded(answer)

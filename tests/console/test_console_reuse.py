@@ -191,3 +191,21 @@ def test_the_reports_of_a_large_store_are_computed_after_a_log_in(
                 assert session.get(path).status_code == 200
             assert [computed.count(name) for name in reports] == before
             assert 0 not in before
+
+
+def test_pages_and_their_twins_show_the_time_of_numbers_that_are_not_current(
+    tmp_path: Path, demo_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("otel_agentic.console.reports._SLOW_S", 0.0)
+    monkeypatch.setattr("otel_agentic.console.reports._MAX_REUSE_S", 0.0)
+    for console in serving(Path(shutil.copy(demo_file, tmp_path / "demo.duckdb"))):
+        with console.session() as session:
+            # What the start stores outdates the first numbers.
+            eventually(lambda: "last-modified" in session.get("/tools.json").headers, False)
+            eventually(lambda: "These numbers are from" in session.get("/tools").text, False)
+
+            monkeypatch.setattr(Reports, "_start_to_renew", lambda *_: None)
+            conversation_id = session.get("/conversations.json").json()["rows"][0]["conversation_id"]
+            console.run("label", conversation_id=conversation_id, annotator="ana", verdict="pass")
+            assert session.get("/tools.json").headers["last-modified"].endswith("GMT")
+            assert "These numbers are from" in session.get("/tools").text
