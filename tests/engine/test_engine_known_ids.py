@@ -105,3 +105,16 @@ def test_workers_find_the_same_rows(tmp_path: Path, pool: WorkerPool) -> None:
     expected = rows_after(tmp_path / "all.duckdb", 2, searches_all=True)
 
     assert expected == rows_after(tmp_path / "pooled.duckdb", 2, pool)
+
+
+def test_a_clock_that_is_set_back_hides_no_conversation(tmp_path: Path) -> None:
+    now_ns = [NOON_NS + 5 * HOUR_NS]
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True, clock=lambda: now_ns[0], collecting=True) as engine:
+        for hour in (5, 0, 1):
+            now_ns[0] = NOON_NS + hour * HOUR_NS
+            for name in ("c-1", f"c-{hour + 2}"):
+                engine.store.accept(batch(speak_genai(ask_hotel(name), start_ns=NOON_NS + hour * HOUR_NS)))
+            engine.rebuilder.rebuild(engine.rebuilder.read(engine.rebuilder.pending()), lambda _: None)
+            check_each_conversation(engine)
+        rows = contents(engine)["conversations"]
+    assert [("c-1", 1), ("c-2", 1), ("c-3", 1), ("c-7", 1)] == [row[1:3] for row in rows]

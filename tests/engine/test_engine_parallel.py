@@ -173,7 +173,7 @@ def test_workers_make_the_rows_of_tau_airline(
     built = []
     for count in (None, 2):
         engine = copy_of(tau_file)
-        monkeypatch.setattr(engine.store, "clock", lambda: NOON_NS)
+        monkeypatch.setattr(engine.store, "_clock", lambda: NOON_NS)
         engine.store.write(lambda con: [con.execute(f"DELETE FROM {name}") for name in BUILT])  # noqa: S608 — of our own
         with WorkerPool(engine.settings, 2) as workers:
             pool = workers if count else None
