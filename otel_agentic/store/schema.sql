@@ -252,7 +252,7 @@ CREATE TABLE matches (
     suggested_case_id VARCHAR, -- same; it counts for nothing until a label confirms it
     suggested_confidence DOUBLE, -- probability that the suggestion is right, 0 to 1
     suggested_margin DOUBLE, -- how far the next case is behind in similarity, 0 to 1
-    scored_at TIMESTAMP_NS NOT NULL -- when, as in `scores`
+    scored_at TIMESTAMP_NS -- when, as in `scores`
 );
 
 -- One row is a fault of one call.
@@ -277,7 +277,7 @@ CREATE TABLE tool_faults (
     failed BOOLEAN, -- true when the tools failed without recovery, for example of an error by a later call
     tried INTEGER, -- of a missing call, how often the tool returned an error where it was expected; null for other faults
     effect VARCHAR, -- read or write: what the tool does, by `effects` of the case or the settings
-    scored_at TIMESTAMP_NS NOT NULL -- when, as in `scores`
+    scored_at TIMESTAMP_NS -- when, as in `scores`
 );
 
 -- One row is a named score of any evaluator: the only table of scores. The core scores are `agentic.conversation`, `agentic.answer`, `agentic.tool.overall`, the criteria, the tool dimensions and the calls at fault.
@@ -434,7 +434,7 @@ CREATE TABLE call_pairs (
     agreement DOUBLE, -- share of parameters that agree, 0 to 1; null unless two calls are paired and could be compared
     in_order BOOLEAN, -- whether a required call was made in the expected order; null without an order or an actual call
     used DOUBLE, -- use of the result, 0 to 1; null when it is not known
-    scored_at TIMESTAMP_NS NOT NULL -- when, as in `scores`
+    scored_at TIMESTAMP_NS -- when, as in `scores`
 );
 
 -- One row is a comparison of a judge with people: on answers, on outcomes, or in a metric. A pass is the positive; what has no data is null.

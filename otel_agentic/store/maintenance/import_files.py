@@ -131,6 +131,15 @@ INSERT INTO conversations BY NAME
 SELECT * REPLACE (make_timestamp_ns($now) AS built_at)
 FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
 """  # noqa: S608 — the same
+#: Files of earlier versions have no times of scores in these tables, by which queries look for their rows.
+_SCORED: Final = tuple(
+    f"""
+UPDATE {table} t SET scored_at = s.scored_at FROM scores s
+WHERE t.scored_at IS NULL AND s.name = 'agentic.conversation' AND s.evaluation_id = t.evaluation_id
+    AND s.environment = t.environment AND s.conversation_id = t.conversation_id AND s.revision = t.revision
+"""  # noqa: S608 — the same
+    for table in ("matches", "tool_faults", "call_pairs")
+)
 _SUBJECTS: Final = f"""
 INSERT INTO subjects
 SELECT (SELECT coalesce(max(subject), 0) FROM subjects) + row_number() OVER (), n.*
@@ -229,6 +238,8 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
         return _insert(con, table, _RESULTS, parameters)
     if table == "conversations":
         added = _insert(con, table, _CONVERSATIONS, {**parameters, "now": now_ns})
+        for sql in _SCORED:
+            con.execute(sql)
         drop_superseded_results(con)
         return added
     if table in FAMILY:
