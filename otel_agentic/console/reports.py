@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import orjson
 
 from otel_agentic.commands.client import Client, present, typed
+from otel_agentic.errors import OtelAgenticError
 
 _log = logging.getLogger(__name__)
 #: Commands whose results are reused while the store is unchanged, and for a time in proportion to their duration.
@@ -132,8 +133,10 @@ class Reports:
         try:
             with self._renewing:
                 self._current(computing, key, run, name, arguments)
-        except Exception as error:  # noqa: BLE001 — the next page that needs the report fails with it
-            _log.info("the report %s is not renewed: %s", name, error)
+        except OtelAgenticError as error:
+            _log.warning("the report %s is not renewed: %s", name, error)
+        except Exception:  # noqa: BLE001 — no page waits for it; after ten minutes one does, and fails with the error
+            _log.exception("renewing the report %s failed", name)
         finally:
             with self._lock:
                 self._waiting.discard(key)
