@@ -110,7 +110,7 @@ class KnownIds:
             return next((item.first_ns for item in self._loaded() if item.contains(digests).any()), LAST_NS)
 
     def add(self, ids: Sequence[str], times_ns: Sequence[int]) -> None:
-        """Add ids of rows that a transaction is about to write, with the times of these rows."""
+        """Add ids of rows that a transaction is about to write, with the times of these rows, ns; an id may recur."""
         digests = _digests(ids)
         with self._lock:
             if self._is_current:

@@ -326,14 +326,13 @@ def save_segments(
         for segment in rows
     ]
     written_ns = [arrivals[segment.trace_id].last_ns for segment in rows]
-    ids = zip(
-        (segment.trace_id for segment in rows),
-        (segment.explicit_id for segment in rows),
-        names,
-        written_ns,
-        strict=True,
-    )
-    _add_ids(known_ids, ((text, time_ns) for *texts, time_ns in ids for text in texts))
+    texts = [
+        (text, time_ns)
+        for segment, name, time_ns in zip(rows, names, written_ns, strict=True)
+        for text in (segment.trace_id, segment.explicit_id, name)
+        if text is not None
+    ]
+    known_ids.add([text for text, _ in texts], [time_ns for _, time_ns in texts])
     Table(con, "trace_links").insert(
         con,
         {
@@ -500,17 +499,8 @@ def assign(
         ],
     }
     since_ns = known.since(requested["trace_id"])
-    _add_ids(known, ((name, since_ns) for name in requested["conversation_id"]))
+    known.add(requested["conversation_id"], [since_ns] * len(rows))
     rows_with(con, requested, _ASSIGN, {"since": since_ns}, fetch=False)
-
-
-def _add_ids(known: KnownIds, times_ns: Iterable[tuple[str | None, int]]) -> None:
-    """Add ids to the known ones, each with the earliest of its times, ns."""
-    earliest: dict[str, int] = {}
-    for text, time_ns in times_ns:
-        if text is not None:
-            earliest[text] = min(earliest.get(text, time_ns), time_ns)
-    known.add(list(earliest), list(earliest.values()))
 
 
 def _traces(trace_ids: Iterable[str]) -> dict[str, list[str]]:
