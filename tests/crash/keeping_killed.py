@@ -106,12 +106,12 @@ def _killed_at_touch(db: Path, operation: int) -> None:
 def _killed_at_time(db: Path, after_s: float) -> None:
     reading, writing = os.pipe()
     child = _apart(lambda: _round(db, lambda: os.write(writing, b"x")))
-    os.read(reading, 1)
+    os.close(writing)
+    os.read(reading, 1)  # returns nothing if the child failed before it began
     time.sleep(after_s)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(reading)
-    os.close(writing)
 
 
 def measured(db: Path) -> tuple[int, float]:
