@@ -290,6 +290,7 @@ class Store:
         if self._closed.is_set():
             return not self._database.has_readers
         self._closed.set()
+        self.user_queries.close()
         self.snapshots.close()
         self._writer.close()
         released = self._database.close()

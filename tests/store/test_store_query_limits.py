@@ -14,6 +14,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import QueryError
+from otel_agentic.store.queries import user_queries
 from otel_agentic.testing import batch, span
 from tests.live.running_collector import eventually
 from tests.snapshots import raises
@@ -181,6 +182,39 @@ def test_a_query_whose_process_is_killed_by_the_system_says_so(store: Store) -> 
     killer.join()
 
 
+def test_a_process_waits_for_the_next_query_while_queries_follow_one_another(open_store: OpenStore) -> None:
+    others = set(children())
+    store = open_store()
+    store.accept(batch(span("s")))
+    answers = []
+
+    def ask() -> set[int]:
+        answers.append(ask_sql(store, "SELECT count(*) FROM spans")["rows"])
+        return set(children()) - others
+
+    assert set() == ask()
+    (first,) = ask()
+    (second,) = ask()
+    assert first != second  # it answered one query, and ended
+    os.kill(second, signal.SIGKILL)
+    eventually(lambda: has_ended(second), True)
+    (third,) = ask()
+    assert [[[1]]] * 4 == answers
+
+    store.close()
+    assert third not in children()
+
+
+def test_a_process_that_no_query_needs_is_ended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = set(children())
+    ask_sql(store, "SELECT 1")
+    monkeypatch.setattr(user_queries, "_AHEAD_S", 5.0)
+    ask_sql(store, "SELECT 1")
+    assert 1 == len(set(children()) - others)
+
+    eventually(lambda: set(children()) - others, set())
+
+
 def test_a_query_ends_with_the_process_that_asked(db: Path, store: Store) -> None:
     store.close()
     asker = run_python(
@@ -207,6 +241,11 @@ def children(pid: int | None = None) -> list[int]:
     """Return the processes that a process started and that run."""
     text = " ".join(path.read_text() for path in Path(f"/proc/{pid or os.getpid()}/task").glob("*/children"))
     return [int(child) for child in text.split()]
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a child of this process has ended; its parent has not asked for its exit code yet."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def resident_bytes() -> int:

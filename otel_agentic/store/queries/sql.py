@@ -395,7 +395,10 @@ def main() -> NoReturn:
     error contains the error for the user, as JSON.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    payload = orjson.loads(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    if not line:  # the parent has ended, or needs no query any more
+        os._exit(0)
+    payload = orjson.loads(line)
     request = Request(**{**payload, "limits": QueryLimits(**payload["limits"])})
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     code = 0

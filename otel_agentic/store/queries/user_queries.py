@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _LOOK_S: Final = 0.05
 #: How long Python and DuckDB may take to start and to open the file, seconds; a busy machine must not fail the query.
 _START_S: Final = 30.0
+#: While queries follow one another within this time, seconds, a process is started ahead for the next one: its start takes longer
+#: than most queries.
+_AHEAD_S: Final = 60.0
 _MB: Final = 1_000_000
 _PIECE_BYTES: Final = 256 * 1024
 #: Without `site`, the environment and the working directory: the child process gets this process's modules, and no
@@ -140,6 +143,10 @@ class UserQueries:
         self._lock = threading.Lock()
         #: The processes of the queries that run now.
         self.running: set[_Process] = set()
+        #: A process that waits for the next query, and the timer that ends it.
+        self._ahead: tuple[_Process, threading.Timer] | None = None
+        self._last_s = -_AHEAD_S
+        self._is_closed = False
 
     def run(
         self,
@@ -184,20 +191,48 @@ class UserQueries:
         )
         has_room = shutil.disk_usage(file.parent).free > 2 * limits.max_bytes
         answers = file.parent if has_room else None  # None: the system's folder for temporary files
-        answer = tempfile.TemporaryFile(dir=answers)  # noqa: SIM115 — the answer closes it
         try:
-            with (
-                tempfile.TemporaryFile(dir=answers) as errors,
-                _Process(request, answer, errors) as process,
-                self._tracked(process),
-            ):
-                process.answer(is_cancelled)
-        except BaseException:
-            answer.close()
-            raise
+            with self._process(answers) as process, self._tracked(process):
+                return process.answer(request, is_cancelled)
         finally:
             shutil.rmtree(spill, ignore_errors=True)
-        return Answer(answer)
+
+    def _process(self, folder: Path | None) -> _Process:
+        """Return a process for a query, which was started ahead if the query before was recent, and start the next one ahead."""
+        now_s = time.monotonic()
+        with self._lock:
+            process = self._take()
+            if process is not None and not (process.folder == folder and process.is_alive):
+                process.close()
+                process = None
+            if now_s - self._last_s < _AHEAD_S and not self._is_closed:
+                ahead = _Process(folder)
+                timer = threading.Timer(_AHEAD_S, self._end_ahead, [ahead])
+                timer.daemon = True
+                timer.start()
+                self._ahead = ahead, timer
+            self._last_s = now_s
+        return process or _Process(folder)
+
+    def _take(self) -> _Process | None:
+        """Return the process that waits for a query, if there is one, which is not ended any more then."""
+        if self._ahead is None:
+            return None
+        process, timer = self._ahead
+        self._ahead = None
+        timer.cancel()
+        return process
+
+    def _end_ahead(self, process: _Process | None = None) -> None:
+        """End the process that waits for a query, or only this one."""
+        with self._lock:
+            if self._ahead is not None and process in {None, self._ahead[0]} and (ahead := self._take()) is not None:
+                ahead.close()
+
+    def close(self) -> None:
+        """End the process that waits for a query, and start none ahead any more."""
+        self._is_closed = True
+        self._end_ahead()
 
     def end_all(self, why: str) -> int:
         """Kill every running query; return their number.
@@ -234,69 +269,85 @@ def limits_of(settings: StoreSettings) -> QueryLimits:
 
 
 class _Process:
-    """The process of one query. A context manager that leaves no process behind."""
+    """The process of one query, which waits until `answer` sends it. A context manager that leaves no process behind."""
 
-    def __init__(self, request: Request, answer: BinaryIO, errors: BinaryIO) -> None:
-        self._limits = request.limits
-        self._answer = answer
-        self._errors = errors
+    def __init__(self, folder: Path | None) -> None:
+        """Start it; the folder is that of the files of its answer and its errors, None for the system's."""
+        self.folder = folder
         self._ended_for: str | None = None
-        self._child = subprocess.Popen(  # noqa: S603 — our own interpreter and code; the statement is sent through the pipe
-            [*_PYTHON, _CODE, *sys.path],
-            stdin=subprocess.PIPE,
-            stdout=answer,
-            stderr=errors,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        )
+        with ExitStack() as files:
+            self._answer = files.enter_context(tempfile.TemporaryFile(dir=folder))
+            self._errors = files.enter_context(tempfile.TemporaryFile(dir=folder))
+            self._child = subprocess.Popen(  # noqa: S603 — our own interpreter and code; the statement is sent through the pipe
+                [*_PYTHON, _CODE, *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=self._answer,
+                stderr=self._errors,
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            )
+            self._files = files.pop_all()
         assert self._child.stdin is not None  # noqa: S101 — it is a pipe
         self._pipe = self._child.stdin  # kept open: when it closes, the child knows that this process has ended
-        with suppress(BrokenPipeError):  # the child has ended already; `answer` reports why
-            self._pipe.write(orjson.dumps(asdict(request)) + b"\n")
-            self._pipe.flush()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._child.poll() is None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the process, if it still runs, and close its files, unless the answer is complete."""
         self._child.kill()
         self._child.wait()
         with suppress(BrokenPipeError):
             self._pipe.close()
+        self._files.close()
 
     def end(self, why: str) -> None:
         """Kill the process; `why` is the message for the client."""
         self._ended_for = self._ended_for or why
         self._child.kill()
 
-    def answer(self, is_cancelled: Callable[[], bool]) -> None:
-        """Wait until the answer is in its file.
+    def answer(self, request: Request, is_cancelled: Callable[[], bool]) -> Answer:
+        """Send the query, and wait until the answer is in its file.
 
         Raises:
             OtelAgenticError: there is no answer: the statement or the file was refused, or the process was killed.
         """
-        code = self._wait(is_cancelled)
+        with suppress(BrokenPipeError):  # the child has ended already; its exit code or its errors tell why
+            self._pipe.write(orjson.dumps(asdict(request)) + b"\n")
+            self._pipe.flush()
+        code = self._wait(request.limits, is_cancelled)
         if code != 0:
-            raise self._failure(code)
+            raise self._failure(code, request.limits)
+        self._files.pop_all()
+        self._errors.close()
+        return Answer(self._answer)
 
-    def _wait(self, is_cancelled: Callable[[], bool]) -> int:
+    def _wait(self, limits: QueryLimits, is_cancelled: Callable[[], bool]) -> int:
         """Return the exit code; kill the process if it exceeds its time or memory, or if the client disconnects."""
         deadline_s, has_started = time.monotonic() + _START_S, False
-        memory = _Memory(self._child.pid, self._limits.memory_mb * _MB)
+        memory = _Memory(self._child.pid, limits.memory_mb * _MB)
         while True:
             with suppress(subprocess.TimeoutExpired):
                 return self._child.wait(_LOOK_S)
             if not has_started and os.fstat(self._answer.fileno()).st_size:
-                deadline_s, has_started = time.monotonic() + self._limits.timeout_s, True
+                deadline_s, has_started = time.monotonic() + limits.timeout_s, True
             if is_cancelled():
                 self.end("the query was cancelled: the client disconnected")
             elif time.monotonic() > deadline_s:
                 self.end(
-                    self._too_long() if has_started else f"the query did not start within {_START_S:g} s; try again"
+                    _too_long(limits) if has_started else f"the query did not start within {_START_S:g} s; try again"
                 )
             elif memory.is_exceeded():
                 self.end(OUT_OF_MEMORY)
 
-    def _failure(self, code: int) -> OtelAgenticError:
+    def _failure(self, code: int, limits: QueryLimits) -> OtelAgenticError:
         """Return the error that explains a missing answer."""
         if self._ended_for is not None:
             return QueryError(self._ended_for)
@@ -306,21 +357,23 @@ class _Process:
             refusal = orjson.loads(output)
             kind: type[OtelAgenticError] = getattr(errors, refusal["error"])
             return kind(refusal["message"])
-        return QueryError(self._why_ended(code, output.decode(errors="replace").strip()))
+        return QueryError(_why_ended(code, output.decode(errors="replace").strip(), limits))
 
-    def _why_ended(self, code: int, output: str) -> str:
-        if code < 0:
-            ended_by = signal.Signals(-code).name
-            if ended_by == "SIGXCPU":
-                return self._too_long()
-            # DuckDB and the C library abort if an allocation fails in a place that cannot report it.
-            return f"the process of the query ended with {ended_by}; {OUT_OF_MEMORY}"
-        if code == _UNWRITTEN:
-            return "the answer could not be written: the disk is full; free some space"
-        return f"the process of the query ended with exit code {code}: {output[-500:]}"
 
-    def _too_long(self) -> str:
-        return f"the query took longer than {self._limits.timeout_s:g} s; narrow it (store.query_timeout_s)"
+def _why_ended(code: int, output: str, limits: QueryLimits) -> str:
+    if code < 0:
+        ended_by = signal.Signals(-code).name
+        if ended_by == "SIGXCPU":
+            return _too_long(limits)
+        # DuckDB and the C library abort if an allocation fails in a place that cannot report it.
+        return f"the process of the query ended with {ended_by}; {OUT_OF_MEMORY}"
+    if code == _UNWRITTEN:
+        return "the answer could not be written: the disk is full; free some space"
+    return f"the process of the query ended with exit code {code}: {output[-500:]}"
+
+
+def _too_long(limits: QueryLimits) -> str:
+    return f"the query took longer than {limits.timeout_s:g} s; narrow it (store.query_timeout_s)"
 
 
 class _Memory:
