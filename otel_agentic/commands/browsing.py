@@ -105,9 +105,10 @@ def conversation_spans(
 
     For `exact`, see `only_conversation`; a conversation that the store does not contain has no spans then.
     """
-    with context.engine.store.read() as con:
+    store = context.engine.store
+    with store.read() as con:
         key = only_conversation(con, conversation_id, environment, exact=exact)
-        spans = spans_of(con, key, offset=offset, limit=limit + 1)
+        spans = spans_of(con, key, store.known_ids.periods(key[1]), offset=offset, limit=limit + 1)
     return from_json(SpanList, {"spans": spans[:limit], "is_complete": len(spans) <= limit})
 
 

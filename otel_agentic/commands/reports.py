@@ -412,8 +412,10 @@ def conversations_show(
     evaluation: str = DEFAULT,
 ) -> dict[str, Any]:
     """Return one conversation with its score, its case, and its metrics; for `exact`, see `only_conversation`."""
-    with context.showing(evaluation).store.read() as con:
-        newest = browse.newest_revision(con, browse.only_conversation(con, conversation_id, environment, exact=exact))
+    store = context.showing(evaluation).store
+    with store.read() as con:
+        key = browse.only_conversation(con, conversation_id, environment, exact=exact)
+        newest = browse.newest_revision(con, key, store.known_ids.periods(key[1]))
         score = browse.score_of(con, newest)
         metrics = browse.metrics_of(con, newest, score)
     settings, installed = context.engine.settings.evaluators, context.engine.runner.installed

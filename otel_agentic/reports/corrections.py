@@ -203,7 +203,7 @@ def propose_case(engine: Engine, conversation_id: str, environment: str | None) 
     """
     with engine.store.read() as con:
         key = only_conversation(con, conversation_id, environment)
-        newest = newest_revision(con, key)
+        newest = newest_revision(con, key, engine.store.known_ids.periods(key[1]))
         row = score_of(con, newest)
         score = None if row is None else from_json(ConversationScore, to_json_value(row))
         versions = [] if score is None else case_versions(con, score.dataset or "", score.case_id or "")

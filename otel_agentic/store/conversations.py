@@ -18,7 +18,7 @@ from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation, M
 from otel_agentic.store.known_ids import rows_since
 from otel_agentic.store.results import drop_results, drop_superseded_results
 from otel_agentic.store.spans import bucket_of
-from otel_agentic.store.table import Key, RowMap, Table, fields_of, from_row, json_text, key_columns, rows_with
+from otel_agentic.store.table import LAST_NS, Key, RowMap, Table, fields_of, from_row, json_text, key_columns, rows_with
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -135,7 +135,7 @@ SELECT
 FROM conversations c
 WHERE c.rowid IN (
     SELECT n.rowid FROM conversations n SEMI JOIN requested USING (environment, conversation_id)
-    WHERE NOT n.superseded AND n.built_at >= make_timestamp_ns($since)
+    WHERE NOT n.superseded AND n.built_at >= make_timestamp_ns($since) AND n.built_at <= make_timestamp_ns($until)
 )
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
@@ -406,11 +406,13 @@ class ConversationRows:
         ]
 
 
-def load_conversation_rows(con: DuckDBPyConnection, keys: Iterable[Key], since_ns: int = 0) -> ConversationRows:
-    """Return the rows of the newest revisions of some conversations; `since_ns` as in `current_revisions`."""
+def load_conversation_rows(
+    con: DuckDBPyConnection, keys: Iterable[Key], since_ns: int = 0, until_ns: int = LAST_NS
+) -> ConversationRows:
+    """Return the rows of the newest revisions of some conversations, if these were built between two times, ns."""
     types = {row.table: Table(con, row.table).types for row in (_CONVERSATION_ROW, _TURN_ROW, _CALL_ROW)}
     sql = _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c"))
-    stored = rows_since(con, key_columns(keys), sql, since_ns)
+    stored = rows_since(con, key_columns(keys), sql, since_ns, until=until_ns)
     facts, rows = [row[:_FACTS] for row in stored], [row[_FACTS:] for row in stored]
     columns = ["definitions_hash", *_CONVERSATION_ROW.describe(types["conversations"])]
     revisions = {name: [row[columns.index(name)] for row in rows] for name in _OWNER}

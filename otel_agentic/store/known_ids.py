@@ -26,6 +26,10 @@ _PARTITION: Final = 65_536
 _DIGEST: Final = np.dtype("<u4")
 #: A new partition begins this much before its first id, so that others that arrived a little earlier belong to it, too.
 _OVERLAP_NS: Final = 60_000_000_000
+#: The newest row with an id is usually written within this time after the first ones.
+_PROMPT_NS: Final = 3_600_000_000_000
+#: All times.
+ALWAYS: Final = (0, LAST_NS)
 #: The rows of `trace_links` and `conversations` that are read at a time.
 _CHUNK: Final = 250_000
 #: The ids in these tables, each with the time at which its row was written.
@@ -49,9 +53,10 @@ _Times: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(slots=True)
 class _Partition:
-    """Ids of which rows were written from a time on; new ones are not sorted in yet."""
+    """Ids of which rows were written from a time on, and the time of their last row that is known; new ones are not sorted in yet."""
 
     first_ns: int
+    last_ns: int
     digests: _Digests
     new: set[int] = field(default_factory=set)
 
@@ -103,11 +108,34 @@ class KnownIds:
         Returns:
             The time, ns; `LAST_NS`, the last one, if there are no such rows.
         """
+        return self._period(ids, load=load)[0]
+
+    def periods(self, name: str) -> Iterator[tuple[int, int]]:
+        """Yield periods (ns) in which rows with an id were written: first that of most such rows, then that of all.
+
+        A caller stops at the first one that contains the row in question. Nothing is read from the store: all times are one
+        period until something else has caused that. Nothing is yielded if there are no such rows.
+        """
+        first_ns, last_ns = self._period([name], load=False)
+        if first_ns < last_ns:
+            yield first_ns, last_ns
+        if first_ns < LAST_NS and last_ns < LAST_NS:
+            yield first_ns, LAST_NS
+
+    def _period(self, ids: Iterable[str], *, load: bool) -> tuple[int, int]:
+        """Return since when rows with any of some ids were written, and until when most of them probably were, ns."""
         digests = np.sort(_digests(list(ids)))  # a search for sorted ones takes half of the time
         with self._lock:
             if not self._is_current or not (load or self._partitions is not None):
-                return 0
-            return next((item.first_ns for item in self._loaded() if item.contains(digests).any()), LAST_NS)
+                return ALWAYS
+            return next(
+                (
+                    (item.first_ns, min(item.last_ns + _PROMPT_NS, LAST_NS))
+                    for item in self._loaded()
+                    if item.contains(digests).any()
+                ),
+                (LAST_NS, LAST_NS),
+            )
 
     def add(self, ids: Sequence[str], times_ns: Sequence[int]) -> None:
         """Add ids of rows that a transaction is about to write, with the times of these rows, ns; an id may recur."""
@@ -144,12 +172,14 @@ class KnownIds:
             if index < 0 or (index == len(partitions) - 1 and len(partitions[index]) >= _PARTITION):
                 earliest_ns = partitions[index].first_ns if index >= 0 else 0
                 index += 1
-                partitions.insert(index, _Partition(max(first_ns - _OVERLAP_NS, earliest_ns), np.empty(0, _DIGEST)))
+                begin_ns = max(first_ns - _OVERLAP_NS, earliest_ns)
+                partitions.insert(index, _Partition(begin_ns, first_ns, np.empty(0, _DIGEST)))
             partition, is_newest = partitions[index], index == len(partitions) - 1
             size = max(_PARTITION - len(partition), 0)
             if not is_newest:
                 size = int(np.searchsorted(times_ns, partitions[index + 1].first_ns))
             partition.new.update(digests[:size].tolist())
+            partition.last_ns = max(partition.last_ns, *times_ns[:size].tolist()[-1:])
             if not is_newest or len(partition) >= _PARTITION:
                 partition.sort()
             digests, times_ns = digests[size:], times_ns[size:]
@@ -166,7 +196,7 @@ def _stored(con: DuckDBPyConnection) -> Iterator[_Partition]:
             order = np.argsort(times_ns, kind="stable")
             for start in range(0, len(order), _PARTITION):
                 part = order[start : start + _PARTITION]
-                yield _Partition(int(times_ns[part[0]]), np.unique(digests[part]))
+                yield _Partition(int(times_ns[part[0]]), int(times_ns[part[-1]]), np.unique(digests[part]))
 
 
 def _digests(ids: Sequence[str]) -> _Digests:
@@ -175,10 +205,10 @@ def _digests(ids: Sequence[str]) -> _Digests:
 
 
 def rows_since(
-    con: DuckDBPyConnection, requested: Mapping[str, Column], sql: str, since_ns: int
+    con: DuckDBPyConnection, requested: Mapping[str, Column], sql: str, since_ns: int, **parameters: int
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a query that reads the table `requested` and rows written since a time, the parameter `since`.
 
     The query is not run if no row was written since then; see `table.rows_with` and `KnownIds.since`.
     """
-    return rows_with(con, requested, sql, {"since": since_ns}) if since_ns < LAST_NS else []
+    return rows_with(con, requested, sql, {"since": since_ns, **parameters}) if since_ns < LAST_NS else []

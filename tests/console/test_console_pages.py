@@ -333,3 +333,23 @@ def test_a_condition_selects_the_same_conversations_however_many_are_read_first(
 
     assert selected[every] == selected[3, 20]
     assert len(set(selected[every])) == len(selected[every]) > 0
+
+
+@pytest.mark.parametrize("condition", [{}, {"in_slice": "model=demo-model"}, {"outcome": "fail"}, {"labelled": False}])
+def test_a_random_order_is_the_same_however_many_are_read_first(
+    console: RunningConsole, monkeypatch: pytest.MonkeyPatch, condition: dict[str, object]
+) -> None:
+    ordered: dict[tuple[int, ...], list[str]] = {}
+    every: tuple[int, ...] = ()
+    for steps in (every, (1, 200)):
+        monkeypatch.setattr("otel_agentic.store.queries.browsing._BUCKETS_AT_FIRST", steps)
+        names: list[str] = []
+        cursor = None
+        while cursor is not None or not names:
+            page = console.run("conversations_page", order="random", limit=4, cursor=cursor, **condition)
+            names += [row["conversation_id"] for row in page["rows"]]
+            cursor = page["next_cursor"]
+        ordered[steps] = names
+
+    assert ordered[every] == ordered[1, 200] != sorted(ordered[every])
+    assert len(set(ordered[every])) == len(ordered[every]) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from otel_agentic.engine.workers import WorkerPool
 from otel_agentic.store import known_ids, links
 from otel_agentic.store.conversations import current_revisions, load_conversations
 from otel_agentic.store.known_ids import KnownIds
+from otel_agentic.store.queries.browsing import spans_of
+from otel_agentic.store.queries.conversations import newest_revision
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.builders import ask_hotel, contents, stored_conversations
 from tests.stores import settings_for
@@ -28,6 +31,7 @@ def tight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the time of each id precise: with the real sizes, all ids of a test have the same."""
     monkeypatch.setattr(known_ids, "_PARTITION", 4)
     monkeypatch.setattr(known_ids, "_OVERLAP_NS", 0)
+    monkeypatch.setattr(known_ids, "_PROMPT_NS", 0)
     monkeypatch.setattr(known_ids, "_CHUNK", 6)
 
 
@@ -65,6 +69,9 @@ def check_each_conversation(engine: Engine) -> None:
                 assert search(con, [key], all_rows) == search(con, [key], known)
             assert current_revisions(con, [key]) == current_revisions(con, [key], known.since([name]))
             assert load_conversations(con, [key]) == load_conversations(con, [key], known.since([name]))
+            assert newest_revision(con, key) == newest_revision(con, key, known.periods(name))
+            spans = partial(spans_of, con, key, offset=0, limit=1000)
+            assert [] != spans([known_ids.ALWAYS]) == spans(known.periods(name))
 
 
 def rows_after(

@@ -67,6 +67,21 @@ def test_stored_ids_are_known_since_their_rows_were_written_or_earlier(
     assert all(at - earliest <= 110 * MINUTE_NS for earliest, at in zip(since, written, strict=True))
 
 
+def test_most_rows_were_written_in_the_first_period_of_their_id_and_all_in_the_last(
+    known: KnownIds, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_partitions(monkeypatch)
+    assert [known_ids.ALWAYS] == list(known.periods("c1"))  # not loaded yet
+    store(con, 1000)
+    known.since([])
+    known.add(["new"], [2000 * MINUTE_NS])
+    assert [] == list(known.periods("other"))
+    for name, at in {"t1": 2, "c500": 501, "c999": 1000, "new": 2000}.items():
+        (first, until), last = known.periods(name)
+        assert first <= at * MINUTE_NS <= until <= first + 320 * MINUTE_NS
+        assert last == (first, LAST_NS)
+
+
 def test_several_ids_are_known_since_the_first_of_them(
     known: KnownIds, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -10,6 +11,7 @@ from pydantic import Field
 
 from otel_agentic.store.connection import DEFAULT, IN_EVALUATION
 from otel_agentic.store.score_rows import SCORED_BETWEEN, probably_scored, scored_since
+from otel_agentic.store.spans import BUCKETS
 from otel_agentic.store.table import (
     BOUNDS,
     LAST_NS,
@@ -30,10 +32,15 @@ if TYPE_CHECKING:
 #: sample.
 ConversationOrder = Literal["newest", "random"]
 
+#: Bits of the random rank below the bucket, which is a hash of the ids, too.
+_BUCKET_BITS: Final = 48
 #: For each order, what a list is ordered by, and its rank as an integer, which increases with it.
 _ORDERS: Final[dict[ConversationOrder, tuple[str, str]]] = {
     "newest": ("c.window_time", "epoch_ns(c.window_time)"),
-    "random": ("rank", "(hash('sample', c.environment, c.conversation_id) // 2)::BIGINT"),
+    "random": (
+        "rank",
+        f"(c.bucket::BIGINT << {_BUCKET_BITS}) + (hash('sample', c.environment, c.conversation_id) >> {64 - _BUCKET_BITS})::BIGINT",
+    ),
 }
 #: The conversations of a page. Without a condition on scores, none are read here: most conversations are on no page.
 _PAGE: Final = f"""
@@ -56,6 +63,7 @@ SELECT
     coalesce(getvariable('evaluation'), '{DEFAULT}') AS evaluation, {{rank}} AS rank, epoch_ns(c.window_time) AS window_ns
 FROM conversations c
 WHERE NOT c.superseded AND {BOUNDS} AND {{conditions}} AND {{position}}
+    AND ($bucket_from IS NULL OR c.bucket BETWEEN $bucket_from AND $bucket_until)
 ORDER BY {{order}} DESC, c.environment DESC, c.conversation_id DESC
 LIMIT $limit
 """  # noqa: S608 — constants of our own
@@ -99,7 +107,12 @@ ORDER BY c.window_time DESC LIMIT 1 OFFSET $offset
 """  # noqa: S608 — constants of our own
 #: Fields of a filter that scores meet. These are first read of so many conversations only, the newest ones: usually, enough meet it.
 _SCORED: Final = frozenset({"outcome", "case_id", "tool", "fault", "parameter"})
+#: Fields whose conditions read the scores or turns of all conversations.
+_READS_PARTS: Final = _SCORED | {"reason", "text"}
+_LAST_RANK: Final = (BUCKETS << _BUCKET_BITS) - 1
 _NEWEST: Final = (2_000, 20_000)
+#: A random sample is first read from so many buckets only, those with the highest ranks, unless its conditions read all scores or turns.
+_BUCKETS_AT_FIRST: Final = (8, 128)
 _SPANS: Final = """
 SELECT
     trace_id, span_id, parent_span_id, name, coalesce(operation, '') AS operation, coalesce(tool_name, model, '') AS subject,
@@ -123,6 +136,7 @@ _MARGIN_NS: Final = 24 * 3_600_000_000_000
 _TIMES: Final = """
 SELECT epoch_ns(started_at), epoch_ns(ended_at) FROM conversations
 WHERE environment = $environment AND conversation_id = $id AND NOT superseded
+    AND built_at >= make_timestamp_ns($since) AND built_at <= make_timestamp_ns($until)
 """
 _SPAN: Final = """
 SELECT
@@ -183,9 +197,9 @@ def conversation_page(
     position = "TRUE" if after is None else _AFTER.format(rank=rank)
     sql = _PAGE.format(rank=rank, order=expression, conditions=" AND ".join(conditions) or "TRUE", position=position)
     parameters = {**bounds(selection), **values, "tool": only.tool, "limit": limit + 1}
-    in_steps = order == "newest" and bool(values.keys() & _SCORED)
-    for times in _newest_first(con, position, parameters) if in_steps else ({},):
-        where = {**parameters, "scored_since": None, "scored_until": None, **times}
+    no_bounds = dict.fromkeys(("scored_since", "scored_until", "bucket_from", "bucket_until"))
+    for step in _steps(con, order, values.keys(), position, parameters):
+        where = {**parameters, **no_bounds, **step}
         page = rows(con, sql, {name: value for name, value in where.items() if f"${name}" in sql})
         if len(page) > limit:
             break
@@ -194,8 +208,20 @@ def conversation_page(
     return [row | scores.get(_revision_of(row), _not_scored(row)) for row in page], has_more
 
 
+def _steps(
+    con: DuckDBPyConnection, order: ConversationOrder, conditions: AbstractSet[str], position: str, parameters: Row
+) -> Iterator[dict[str, int | None]]:
+    """Yield parameters that restrict a list to its beginning, to more of it, and to nothing, if that takes less time."""
+    if order == "newest" and conditions & _SCORED:
+        yield from _newest_first(con, position, parameters)
+    elif order == "random" and not conditions & _READS_PARTS:
+        last = parameters.get("rank", _LAST_RANK) >> _BUCKET_BITS
+        yield from ({"bucket_from": last - count + 1, "bucket_until": last} for count in _BUCKETS_AT_FIRST)
+    yield {}
+
+
 def _newest_first(con: DuckDBPyConnection, position: str, parameters: Row) -> Iterator[dict[str, int | None]]:
-    """Yield parameters that restrict a list to its newest conversations, to more of them, and to all."""
+    """Yield parameters that restrict a list to its newest conversations, and to more of them."""
     sql = _WINDOW_TIME.format(position=position)
     where = {name: value for name, value in parameters.items() if f"${name}" in sql}
     for count in _NEWEST:
@@ -204,7 +230,6 @@ def _newest_first(con: DuckDBPyConnection, position: str, parameters: Row) -> It
             break
         ((window_ns,),) = times
         yield {"since": window_ns, "scored_since": scored_since([window_ns])}
-    yield {}
 
 
 def _scores(con: DuckDBPyConnection, page: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
@@ -245,14 +270,20 @@ def _not_scored(row: Row) -> Row:
     return {"case_id": None, "outcome": None, "reason": reason, "explanation": None}
 
 
-def spans_of(con: DuckDBPyConnection, key: Key, *, offset: int, limit: int) -> list[Row]:
-    """Return spans of a conversation's traces after the first `offset`, in the order of their start, without attributes."""
+def spans_of(
+    con: DuckDBPyConnection, key: Key, periods: Iterable[tuple[int, int]], *, offset: int, limit: int
+) -> list[Row]:
+    """Return spans of a conversation's traces after the first `offset`, in the order of their start, without attributes.
+
+    `periods` as in `newest_revision`.
+    """
     where = {"environment": key[0], "id": key[1]}
-    for started_ns, ended_ns in con.execute(_TIMES, where).fetchall():
-        times = {"first": max(0, started_ns - _MARGIN_NS), "last": min(LAST_NS, ended_ns + _MARGIN_NS)}
-        ((traces, first, last),) = con.execute(_TRACES, {**where, **times}).fetchall()
-        page = {"traces": traces or [], "first": first, "last": last, "offset": offset, "limit": limit}
-        return rows(con, _SPANS, page)
+    for since_ns, until_ns in periods:
+        for started_ns, ended_ns in con.execute(_TIMES, {**where, "since": since_ns, "until": until_ns}).fetchall():
+            times = {"first": max(0, started_ns - _MARGIN_NS), "last": min(LAST_NS, ended_ns + _MARGIN_NS)}
+            ((traces, first, last),) = con.execute(_TRACES, {**where, **times}).fetchall()
+            page = {"traces": traces or [], "first": first, "last": last, "offset": offset, "limit": limit}
+            return rows(con, _SPANS, page)
     return []
 
 

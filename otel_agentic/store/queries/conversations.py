@@ -11,6 +11,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.conversations import conversations_named, load_conversation_rows, shared_id_message
+from otel_agentic.store.known_ids import ALWAYS
 from otel_agentic.store.score_rows import (
     ANSWER,
     CONVERSATION,
@@ -198,15 +199,21 @@ class Newest:
         }
 
 
-def newest_revision(con: DuckDBPyConnection, key: Key) -> Newest:
+def newest_revision(con: DuckDBPyConnection, key: Key, periods: Iterable[tuple[int, int]] = (ALWAYS,)) -> Newest:
     """Return a conversation in its newest revision.
+
+    Args:
+        con: a connection.
+        key: its identity.
+        periods: periods in which the revision may have been written, ns; see `KnownIds.periods`.
 
     Raises:
         BadInputError: the store does not contain it.
     """
-    stored = load_conversation_rows(con, [key])
-    for conversation, window_ns in zip(stored.read(), stored.window_times, strict=True):
-        return Newest(conversation=conversation, window_ns=window_ns)
+    for since_ns, until_ns in periods:
+        stored = load_conversation_rows(con, [key], since_ns, until_ns)
+        for conversation, window_ns in zip(stored.read(), stored.window_times, strict=True):
+            return Newest(conversation=conversation, window_ns=window_ns)
     raise BadInputError(_unknown(key[1]))
 
 
