@@ -22,7 +22,7 @@ from otel_agentic.console.cases import case, cases, save_case
 from otel_agentic.console.matches import map_conversations, match, matches
 from otel_agentic.console.monitors import acknowledge, monitors
 from otel_agentic.console.pages import PAGES, Page, PageFunction
-from otel_agentic.console.reports import CommandClient, Reports, Run
+from otel_agentic.console.reports import CommandClient, ReportPendingError, Reports, Run
 from otel_agentic.console.requests import PageRequest, page_url
 from otel_agentic.console.review import Claims, record, review
 from otel_agentic.console.sessions import Session, Sessions
@@ -98,6 +98,9 @@ _FORMS: Final[Mapping[str, FormFunction]] = {
 #: The pages whose reports are computed after each log-in, if the store is so large that each takes seconds.
 _PREPARED: Final = ("/reliability", "/tools", "/collector", "/cases", "/matches")
 _LARGE_BYTES: Final = 64 * 1024 * 1024
+#: A page whose reports take longer than this, seconds, states it and reloads itself after the second time. Its JSON and its CSV wait.
+_PATIENCE_S: Final = 2.0
+_RELOAD_S: Final = 3
 
 
 class Console:
@@ -109,6 +112,7 @@ class Console:
         *,
         commits: Callable[[], int],
         size: Callable[[], int],
+        load: Callable[[], object],
         pool: CommandPool,
         credentials: Credentials,
         hosts: Hosts,
@@ -121,6 +125,7 @@ class Console:
             run: runs commands.
             commits: returns the number of transactions that the store has committed.
             size: returns the size of the store, bytes.
+            load: reads what makes look-ups in a large store fast.
             pool: the threads of commands.
             credentials: the configured tokens; without any, only a ticket opens a session.
             hosts: the names under which the console answers.
@@ -130,6 +135,7 @@ class Console:
         self._run = run
         self._reports = Reports(commits)
         self._size = size
+        self._load = load
         self._pool = pool
         self._credentials = credentials
         self._hosts = hosts
@@ -168,8 +174,11 @@ class Console:
         async def answer(request: Request, session: Session) -> Response:
             page_request = PageRequest(path, dict(request.query_params), session)
             with self._pool.slot():
-                client = self._client()
-                page = await self._pool.call(function, client, page_request)
+                client = CommandClient(self._run, self._reports, _PATIENCE_S if respond is None else None)
+                try:
+                    page = await self._pool.call(function, client, page_request)
+                except ReportPendingError as pending:
+                    return _pending(page_request, pending)
                 if respond is not None:
                     response = respond(page)
                     if client.as_of is not None:
@@ -267,6 +276,7 @@ class Console:
 
     async def _prepare(self) -> None:
         """Compute the reports of the first pages, so that no page waits for them later, and log what fails."""
+        await self._pool.call(self._load)
         for path in _PREPARED:
             try:
                 await self._pool.call(_PAGES[path], self._client(), PageRequest(path, {}, _NO_SESSION))
@@ -350,6 +360,14 @@ def _html(page: Page, request: PageRequest, as_of: datetime | None) -> Response:
         version=_version(),
     )
     return Response(text, media_type="text/html", status_code=page.status)
+
+
+def _pending(request: PageRequest, pending: ReportPendingError) -> Response:
+    """Return a page that states that its report is being computed, and reloads itself, also without JavaScript."""
+    page = Page(template="pending", values={"for_s": int(pending.for_s), "reload_s": _RELOAD_S}, status=202)
+    response = _html(page, request, None)
+    response.headers.update({"retry-after": str(_RELOAD_S), "refresh": str(_RELOAD_S)})
+    return response
 
 
 #: Rows of the live tail as HTML, shared by all viewers, as long as the rows exist. Used on one event loop only.

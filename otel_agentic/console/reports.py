@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -14,7 +15,7 @@ from weakref import WeakValueDictionary
 import orjson
 
 from otel_agentic.commands.client import Client, present, typed
-from otel_agentic.errors import OtelAgenticError
+from otel_agentic.errors import OtelAgenticError, OverloadedError
 
 _log = logging.getLogger(__name__)
 #: Commands whose results are reused while the store is unchanged, and for a time in proportion to their duration.
@@ -39,6 +40,8 @@ _MAX_UNCHANGED_S: Final = 600.0
 #: No page waits for a report that took longer than this, seconds, if there is an earlier one.
 _SLOW_S: Final = 1.0
 _MAX_REPORTS: Final = 32
+#: Reports that are computed at a time for pages that do not wait.
+_MAX_AWAITED: Final = 8
 #: Commands that the collector runs: a function of name and arguments that returns a JSON value.
 Run = Callable[[str, Mapping[str, Any]], Any]
 T = TypeVar("T")
@@ -74,13 +77,31 @@ class _Report:
         return result
 
 
+class ReportPendingError(Exception):
+    """A report is still being computed; `for_s` is for how long, seconds."""
+
+    def __init__(self, name: str, for_s: float) -> None:
+        super().__init__(f"the report {name} is being computed")
+        self.for_s = for_s
+
+
+@dataclass(slots=True, kw_only=True)
+class _Awaited:
+    """A report that is computed for a page that does not wait; times in seconds, None until it is computed."""
+
+    began_s: float
+    ended_s: float | None = None
+    report: Future[_Report] = field(default_factory=Future)
+
+
 class Reports:
     """The newest reports of one store. Thread-safe.
 
     A report is reused for ten minutes as long as nothing was committed, and otherwise for 5 t, but at most a minute, if it took
     t seconds, unless a verdict or a case was recorded in the meantime. So those of a small store are always current. Later, up to
     ten minutes, one that took more than a second is returned while a thread computes a new one. Concurrent requests for a
-    report compute it once.
+    report compute it once. A request that does not wait gets an error instead of a report that takes longer, which is computed
+    nevertheless, for the next request.
     """
 
     def __init__(self, commits: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
@@ -101,13 +122,28 @@ class Reports:
         self._waiting: set[bytes] = set()
         #: Held while a report is renewed: no page waits for these, and several would compete with those that do.
         self._renewing = threading.Lock()
+        #: The reports that pages wait for by reloading, by command and arguments: a verdict in the meantime does not remove these.
+        self._awaited: dict[bytes, _Awaited] = {}
 
     def clear(self) -> None:
         """Forget all reports, also those that are being computed."""
         self._reports = {}
 
-    def get(self, run: Run, name: str, arguments: Mapping[str, Any]) -> tuple[_Report, bool]:
-        """Return a report that may be reused, or else a new one; and whether it is current."""
+    def get(
+        self, run: Run, name: str, arguments: Mapping[str, Any], patience_s: float | None = None
+    ) -> tuple[_Report, bool]:
+        """Return a report that may be reused, or else a new one; and whether it is current.
+
+        Args:
+            run: runs the command.
+            name: the command.
+            arguments: its arguments.
+            patience_s: how long to wait for a new one, seconds; None for as long as it takes.
+
+        Raises:
+            ReportPendingError: it takes longer.
+            OverloadedError: it is new, and too many others are being computed.
+        """
         key = orjson.dumps([name, arguments], option=orjson.OPT_SORT_KEYS)
         with self._lock:
             computing = self._computing.setdefault(key, threading.Lock())
@@ -118,7 +154,47 @@ class Reports:
             if known.is_better_than_none(self._clock()):
                 self._start_to_renew(computing, key, run, name, arguments)
                 return known, False
-        return self._current(computing, key, run, name, arguments), True
+        if patience_s is None:
+            return self._current(computing, key, run, name, arguments), True
+        report = self._within(patience_s, key, name, lambda: self._current(computing, key, run, name, arguments))
+        return report, self._reports.get(key) is report
+
+    def _within(self, patience_s: float, key: bytes, name: str, compute: Callable[[], _Report]) -> _Report:
+        """Return a report that is computed within a time, or was since an earlier request."""
+        awaited = self._start(key, compute)
+        wait([awaited.report], patience_s)
+        if not awaited.report.done():
+            raise ReportPendingError(name, self._clock() - awaited.began_s)
+        with self._lock:
+            if self._awaited.get(key) is awaited:
+                del self._awaited[key]
+        return awaited.report.result()
+
+    def _start(self, key: bytes, compute: Callable[[], _Report]) -> _Awaited:
+        """Return a report that is being computed, or was within the last minute; start to compute it if there is none."""
+        now_s = self._clock()
+        with self._lock:
+            for other, item in list(self._awaited.items()):
+                if item.ended_s is not None and now_s - item.ended_s > _MAX_REUSE_S:
+                    del self._awaited[other]
+            if key in self._awaited:
+                return self._awaited[key]
+            running = sum(item.ended_s is None for item in self._awaited.values())
+            if running >= _MAX_AWAITED:
+                raise OverloadedError(f"{running} reports are being computed already; try again when one is done")
+            awaited = self._awaited[key] = _Awaited(began_s=now_s)
+        threading.Thread(target=self._compute, args=(awaited, compute), daemon=True).start()
+        return awaited
+
+    def _compute(self, awaited: _Awaited, compute: Callable[[], _Report]) -> None:
+        try:
+            report = compute()
+        except BaseException as error:  # noqa: BLE001 — the page that asks for the report raises it
+            awaited.ended_s = self._clock()
+            awaited.report.set_exception(error)
+        else:
+            awaited.ended_s = self._clock()
+            awaited.report.set_result(report)
 
     def _start_to_renew(
         self, computing: threading.Lock, key: bytes, run: Run, name: str, arguments: Mapping[str, Any]
@@ -169,10 +245,17 @@ class CommandClient(Client):
         as_of: the time of the oldest report that is not current; None if all are.
     """
 
-    def __init__(self, run: Run, reports: Reports) -> None:
-        """Create a client; `run` runs commands, `reports` are those of the store."""
+    def __init__(self, run: Run, reports: Reports, patience_s: float | None = None) -> None:
+        """Create a client.
+
+        Args:
+            run: runs commands.
+            reports: the reports of the store.
+            patience_s: how long to wait for a report that takes long, seconds: then calls raise `ReportPendingError`.
+        """
         self._run = run
         self._reports = reports
+        self._patience_s = patience_s
         self.as_of: datetime | None = None
 
     def call(self, name: str, /, **arguments: Any) -> Any:
@@ -192,7 +275,7 @@ class CommandClient(Client):
         return self._report(name, present(arguments)).of(kind)
 
     def _report(self, name: str, arguments: Mapping[str, Any]) -> _Report:
-        report, is_current = self._reports.get(self._run, name, arguments)
+        report, is_current = self._reports.get(self._run, name, arguments, self._patience_s)
         if not is_current:
             self.as_of = report.at if self.as_of is None else min(self.as_of, report.at)
         return report

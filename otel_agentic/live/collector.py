@@ -395,6 +395,7 @@ class LiveCollector(EngineListener):
             self.run,
             commits=lambda: self.engine.store.commits,
             size=self._store_bytes,
+            load=lambda: self.engine.store.known_ids.since([]),
             pool=self._commands,
             credentials=credentials,
             hosts=hosts,

@@ -51,6 +51,12 @@ def serving(db: Path, **sections: Any) -> Iterator[RunningConsole]:
         assert collector.stop()
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages wait for their reports, which take seconds where other tests use the processors."""
+    monkeypatch.setattr("otel_agentic.console.app._PATIENCE_S", 60.0)
+
+
 @pytest.fixture(scope="session")
 def demo_file(prepared_store: PreparedStore) -> Path:
     """Return the demo's store, which tests copy and do not change."""

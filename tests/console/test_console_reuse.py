@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from otel_agentic.console.reports import CommandClient, Reports
-from otel_agentic.errors import StoreUnusableError
+from otel_agentic.console.reports import CommandClient, ReportPendingError, Reports
+from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.live.collector import LiveCollector
 from tests.console.conftest import serving
 from tests.live.running_collector import eventually
@@ -168,6 +168,126 @@ def test_concurrent_requests_compute_a_report_once() -> None:
         may_end.set()
         assert [first.result(10), second.result(10)] == [1, 1]
     assert commands.calls == ["report"]
+
+
+class _Slow(_Commands):
+    """Commands that end when the test lets them; agent `x` has no report."""
+
+    def __init__(self) -> None:
+        super().__init__(2.0)
+        self.may_end = threading.Event()
+        self.failures = 0
+
+    def run(self, name: str, arguments: Mapping[str, Any]) -> int:
+        assert self.may_end.wait(10)
+        if arguments.get("agent") == "x":
+            self.failures += 1
+            message = "no agent 'x'"
+            raise StoreUnusableError(message)
+        return super().run(name, arguments)
+
+
+def is_pending(client: CommandClient, **arguments: Any) -> bool:
+    try:
+        client.call("report", **arguments)
+    except ReportPendingError:
+        return True
+    return False
+
+
+def test_a_page_that_does_not_wait_gets_the_report_at_a_later_request() -> None:
+    commands = _Slow()
+    reports = Reports(commands.commits, commands.clock)
+    client = CommandClient(commands.run, reports, patience_s=0.0)
+
+    assert [is_pending(client), is_pending(client)] == [True, True]
+    commands.may_end.set()
+    eventually(lambda: is_pending(client), False)
+    assert (client.call("report"), client.as_of, commands.calls) == (1, None, ["report"])
+
+
+def test_verdicts_do_not_keep_a_page_from_its_report() -> None:
+    commands = _Slow()
+    reports = Reports(commands.commits, commands.clock)
+    client = CommandClient(commands.run, reports, patience_s=0.0)
+
+    assert is_pending(client)
+    reports.clear()
+    commands.may_end.set()
+    eventually(lambda: len(commands.calls), 1)
+    reports.clear()
+    eventually(lambda: is_pending(client), False)
+    assert client.as_of is not None  # it may lack the verdict
+    assert commands.calls == ["report"]
+    eventually(lambda: is_pending(CommandClient(commands.run, reports, patience_s=0.0)), False)
+    assert commands.calls == ["report", "report"]
+
+
+def test_a_report_that_no_page_asked_for_again_is_forgotten() -> None:
+    commands = _Slow()
+    reports = Reports(commands.commits, commands.clock)
+    client = CommandClient(commands.run, reports, patience_s=0.0)
+
+    assert is_pending(client)
+    commands.may_end.set()
+    eventually(lambda: len(commands.calls), 1)
+    commands.now_s += 700.0
+    eventually(lambda: is_pending(client), False)
+    assert (commands.calls, client.as_of) == (["report", "report"], None)
+
+
+def test_the_error_of_a_report_is_that_of_the_page_and_the_next_request_tries_again() -> None:
+    commands = _Slow()
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock), patience_s=0.0)
+
+    def fails() -> bool:
+        try:
+            is_pending(client, agent="x")
+        except StoreUnusableError:
+            return True
+        return False
+
+    assert is_pending(client, agent="x")
+    commands.may_end.set()
+    eventually(fails, True)
+    assert commands.failures == 1
+    eventually(fails, True)
+    assert commands.failures == 2
+
+
+def test_the_number_of_reports_that_are_computed_for_pages_is_bounded() -> None:
+    commands = _Slow()
+    client = CommandClient(commands.run, Reports(commands.commits, commands.clock), patience_s=0.0)
+
+    assert all(is_pending(client, agent=str(number)) for number in range(8))
+    with pytest.raises(OverloadedError, match="8 reports are being computed already"):
+        client.call("report", agent="8")
+    assert is_pending(client, agent="7")
+    commands.may_end.set()
+    eventually(lambda: is_pending(client, agent="7"), False)
+
+
+def test_a_page_states_that_its_report_is_being_computed_and_reloads_itself_while_its_twins_wait(
+    tmp_path: Path, demo_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, run = threading.Event(), LiveCollector.run
+
+    def slow(self: LiveCollector, name: str, *arguments: Any) -> Any:
+        assert name != "report" or may_end.wait(30)
+        return run(self, name, *arguments)
+
+    monkeypatch.setattr(LiveCollector, "run", slow)
+    monkeypatch.setattr("otel_agentic.console.app._PATIENCE_S", 0.0)
+    for console in serving(Path(shutil.copy(demo_file, tmp_path / "demo.duckdb"))):
+        with console.session() as session, ThreadPoolExecutor(2) as threads:
+            page = session.get("/?by=agent")
+            assert (page.status_code, page.headers["refresh"], page.headers["retry-after"]) == (202, "3", "3")
+            assert "Computing the report" in page.text
+            assert 'href="/?by=agent">reload it now' in page.text
+            twins = [threads.submit(session.get, f"/reliability.{kind}?by=agent") for kind in ("json", "csv")]
+            may_end.set()
+            assert [twin.result().status_code for twin in twins] == [200, 200]
+            eventually(lambda: session.get("/?by=agent").status_code, 200)
 
 
 def test_the_reports_of_a_large_store_are_computed_after_a_log_in(
