@@ -31,7 +31,7 @@ from otel_agentic.store.annotations import (
     turns_of,
 )
 from otel_agentic.store.conversations import shared_id_message
-from otel_agentic.store.judges import ConversationLocation, locations_of
+from otel_agentic.store.judges import ConversationLocation, locations_of, locations_with
 from otel_agentic.store.queries.scores import comparable_scores, stored_scores
 from otel_agentic.store.table import Key
 from otel_agentic.truth.annotations import (
@@ -57,7 +57,8 @@ class LabelRequest:
     """A verdict of a person on a conversation, a turn (counted from 1) or a call of a turn (counted from 1).
 
     Without a verdict, `retracted` withdraws what the annotator recorded on the same target. `random_sample`: the
-    conversation was drawn at random.
+    conversation was drawn at random. `exact`: the id and the environment are the identity of the conversation, as pages link to
+    it, and no other name of one.
     """
 
     conversation_id: Text
@@ -71,6 +72,7 @@ class LabelRequest:
     adjudicate: bool = False
     retracted: bool = False
     random_sample: bool = False
+    exact: bool = False
 
     def checked(self) -> LabelRequest:
         """Return the request.
@@ -99,7 +101,8 @@ def label(context: Context, request: LabelRequest) -> RecordedLabel:
     request = request.checked()
     name = _full_name(context, request)
     engine = context.engine
-    location = _location(context, engine.store.redacting.value(request.conversation_id), request.environment)
+    name_or_id = engine.store.redacting.value(request.conversation_id)
+    location = _location(context, name_or_id, request.environment, exact=request.exact)
     conversation_id = location.conversation_id
     target = AnnotationTarget(
         environment=location.environment,
@@ -224,9 +227,14 @@ def _full_name(context: Context, request: LabelRequest) -> str:
     return full
 
 
-def _location(context: Context, conversation_id: str, environment: str | None) -> ConversationLocation:
+def _location(
+    context: Context, conversation_id: str, environment: str | None, *, exact: bool = False
+) -> ConversationLocation:
     with context.engine.store.read() as con:
-        stored = locations_of(con, [conversation_id]).get(conversation_id, [])
+        if exact:
+            stored = locations_with(con, [(environment or "", conversation_id)])
+        else:
+            stored = locations_of(con, [conversation_id]).get(conversation_id, [])
     matches = [location for location in stored if environment is None or location.environment == environment]
     if len(matches) == 1:
         return matches[0]

@@ -28,6 +28,7 @@ def truth_choices(
     *,
     conversation_id: Name,
     conversation_environment: str | None = None,
+    exact: bool = False,
     text: str | None = None,
     asks: str | None = None,
     limit: Limit = 20,
@@ -39,6 +40,7 @@ def truth_choices(
         context: the store and its resources.
         conversation_id: the conversation.
         conversation_environment: its environment, if several have a conversation with this id.
+        exact: the id and the environment are its identity; see `only_conversation`.
         text: only cases that contain it in their id or in a query.
         asks: only conversations like it with a query that contains this text.
         limit: the largest number of cases, and of conversations like it.
@@ -47,7 +49,13 @@ def truth_choices(
     Raises:
         BadInputError: the conversation is not in the store, or several have the id.
     """
-    subject = _subject(conversation_id, conversation_environment, selection, asks)
+    subject = Subject(
+        conversation_id=conversation_id,
+        conversation_environment=conversation_environment,
+        exact=exact,
+        selection=selection,
+        asks=asks,
+    )
     result = choices(context.engine, subject, text=text)
     conversation, match = result.conversation.conversation, result.conversation.match
     return CaseChoices(
@@ -76,6 +84,7 @@ def truth_map(
     annotator: Annotated[str, Field(min_length=1, max_length=100)],
     case: Name | None = None,
     conversation_environment: str | None = None,
+    exact: bool = False,
     similar: bool = False,
     asks: str | None = None,
     selection: Selection,
@@ -88,6 +97,7 @@ def truth_map(
         annotator: the person who chooses.
         case: the case.
         conversation_environment: its environment, if several have a conversation with this id.
+        exact: the id and the environment are its identity; see `only_conversation`.
         similar: also map the conversations like it, which `truth_choices` returns; at most the 1,000 newest at once.
         asks: see `truth_choices`.
         selection: see `truth_choices`.
@@ -96,7 +106,13 @@ def truth_map(
         BadInputError: the conversation is not in the store, no current case has the name, or it is for other agents.
         UsageError: cases of several datasets have the name.
     """
-    subject = _subject(conversation_id, conversation_environment, selection, asks)
+    subject = Subject(
+        conversation_id=conversation_id,
+        conversation_environment=conversation_environment,
+        exact=exact,
+        selection=selection,
+        asks=asks,
+    )
     result = map_to_case(
         context.engine, subject, case, annotator=annotator, similar=similar, on_scored=context.on_scored
     )
@@ -107,12 +123,6 @@ def truth_map(
         left_out=result.left_out,
         evaluated=len(result.outcomes.after),
         changed=changes_of(result.outcomes),
-    )
-
-
-def _subject(conversation_id: str, environment: str | None, selection: Selection, asks: str | None) -> Subject:
-    return Subject(
-        conversation_id=conversation_id, conversation_environment=environment, selection=selection, asks=asks
     )
 
 

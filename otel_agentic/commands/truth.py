@@ -27,7 +27,7 @@ from otel_agentic.results.conversations import (
     TruthImport,
 )
 from otel_agentic.store.connection import DEFAULT, to_json_value
-from otel_agentic.store.queries.conversations import candidates
+from otel_agentic.store.queries.conversations import candidates, only_conversation
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import (
     MatchKind,
@@ -131,13 +131,19 @@ def truth_case(context: Context, *, case_id: str, dataset: str | None = None) ->
 
 
 @command("truth_propose", role="query")
-def truth_propose(context: Context, *, conversation_id: str, environment: str | None = None) -> CaseProposal:
+def truth_propose(
+    context: Context, *, conversation_id: str, environment: str | None = None, exact: bool = False
+) -> CaseProposal:
     """Return a case by which a conversation would pass. Nothing is stored: a person checks it and saves it.
+
+    For `exact`, see `only_conversation`.
 
     Raises:
         BadInputError: the conversation is not in the store, or it can have no case.
     """
-    return propose_case(context.engine, conversation_id, environment)
+    with context.engine.store.read() as con:
+        key = only_conversation(con, conversation_id, environment, exact=exact)
+    return propose_case(context.engine, key)
 
 
 @command("truth_save", role="review")

@@ -116,8 +116,7 @@ def case(client: Client, request: PageRequest) -> Page:
     """Return the versions of a case and the form to correct it; or the form of a new case from a conversation."""
     proposal = None
     if request.text("id") is not None:
-        key = {"conversation_id": request.required("id"), "environment": request.environment}
-        proposal = client.get(CaseProposal, "truth_propose", **key)
+        proposal = client.get(CaseProposal, "truth_propose", **request.conversation())
     record = request.texts(*_IDENTITY) if proposal is None else {name: proposal.record[name] for name in _IDENTITY}
     if proposal is not None and proposal.base_version is None:
         return _case_page(request, None, record=proposal.record, proposal=proposal)

@@ -210,9 +210,11 @@ def map_conversations(client: Client, request: PageRequest) -> str:
 def _subject(request: PageRequest) -> Mapping[str, object]:
     """Return the conversation of a form, and the conditions of the list that led to it."""
     conditions = _list(request)
+    key = request.conversation()
     return {
-        "conversation_id": request.required("id"),
-        "conversation_environment": request.environment,
+        "conversation_id": key["conversation_id"],
+        "conversation_environment": key["environment"],
+        "exact": key["exact"],
         "since_ns": conditions.since_ns(),
         **conditions.texts(*SELECTION),
         "asks": conditions.text("text"),

@@ -125,11 +125,17 @@ class PageRequest:
 
     def url(self, **changes: str | None) -> str:
         """Return the link to this page with changed parameters; None removes one."""
-        return page_url(self.path, **(self.values | changes))
+        return page_url(self.path, **(self._parameters | changes))
 
     def twin(self, suffix: str) -> str:
         """Return the link to this page in another format, such as `.json`."""
-        return page_url(("/reliability" if self.path == "/" else self.path) + suffix, **self.values)
+        return page_url(("/reliability" if self.path == "/" else self.path) + suffix, **self._parameters)
+
+    @property
+    def _parameters(self) -> dict[str, str | None]:
+        """The parameters with a value, and an empty environment if it is part of the identity of a conversation."""
+        is_identity = self.environment == "" and "id" in self.values
+        return {**self.values, **({"environment": ""} if is_identity else {})}
 
 
 def _parse_number(name: str, text: str) -> int:

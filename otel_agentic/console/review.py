@@ -177,7 +177,7 @@ def record(client: Client, request: PageRequest) -> str:
         OtelAgenticError: the verdict cannot be recorded; see the command `label`.
     """
     verdict = request.text("verdict")
-    key = {"conversation_id": request.required("id"), "environment": request.environment}
+    key = request.conversation()
     queue = _queue(request)
     details = client.get(ConversationDetails, "conversations_show", **key).conversation
     group = (details.agent_name, details.agent_version)

@@ -17,7 +17,7 @@ from otel_agentic.reports.promotion import PromotionRequest, promote
 from otel_agentic.results import from_json
 from otel_agentic.results.conversations import CallPair, CaseProposal, ConversationScore, ToolFault
 from otel_agentic.store.connection import to_json_value
-from otel_agentic.store.queries.conversations import candidates, newest_revision, only_conversation, score_of
+from otel_agentic.store.queries.conversations import candidates, newest_revision, score_of
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import (
     AttemptOutcome,
@@ -191,7 +191,7 @@ def kept_corrections(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:
 _NOT_EXPECTED: Final = frozenset({"allowed", "errored"})
 
 
-def propose_case(engine: Engine, conversation_id: str, environment: str | None) -> CaseProposal:
+def propose_case(engine: Engine, key: Key) -> CaseProposal:
     """Return a case by which a conversation would pass if a person accepts what the agent did; nothing is stored.
 
     For a conversation without a case, it is a draft of a new one. Otherwise it is the case of the conversation, changed only
@@ -202,7 +202,6 @@ def propose_case(engine: Engine, conversation_id: str, environment: str | None) 
             its case than the current one.
     """
     with engine.store.read() as con:
-        key = only_conversation(con, conversation_id, environment)
         newest = newest_revision(con, key, engine.store.known_ids.periods(key[1]))
         row = score_of(con, newest)
         score = None if row is None else from_json(ConversationScore, to_json_value(row))
@@ -212,16 +211,16 @@ def propose_case(engine: Engine, conversation_id: str, environment: str | None) 
     current = versions[0]
     if not current.current or current.version != score.case_version:
         raise BadInputError(
-            f"conversation {conversation_id!r} was evaluated by version {score.case_version} of case {score.case_id!r}, which is "
+            f"conversation {key[1]!r} was evaluated by version {score.case_version} of case {score.case_id!r}, which is "
             "not current; run `otel-agentic evaluate` first"
         )
     case = Case.model_validate_json(current.definition)
     return CaseProposal(record=record_of(accepting(case, newest.conversation, score)), base_version=current.version)
 
 
-def _draft(engine: Engine, key: tuple[str, str]) -> dict[str, Any]:
+def _draft(engine: Engine, key: Key) -> dict[str, Any]:
     """Return a new case of a conversation, as reviewed: the person who saves it has read it."""
-    request = PromotionRequest(conversation_ids=[key[1]], selection=Selection(environment=key[0]))
+    request = PromotionRequest(conversation_ids=[key[1]], selection=Selection(environment=key[0]), exact=True)
     promoted = promote(engine, request, DEFAULT_DATASET)
     if not promoted.cases:
         reasons = "; ".join(skipped.reason for skipped in promoted.skipped)

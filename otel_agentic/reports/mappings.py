@@ -14,7 +14,7 @@ from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.reports.corrections import Reevaluation, evaluate_again
 from otel_agentic.reports.promotion import clusters_of
 from otel_agentic.store.annotations import add_annotations, annotations_on, new_annotation_id, retract
-from otel_agentic.store.queries.conversations import Candidate, candidates, only_conversation
+from otel_agentic.store.queries.conversations import Candidate, candidates, only_conversation, unknown_conversation
 from otel_agentic.store.table import Selection
 from otel_agentic.truth.annotations import CASE, Annotation, AnnotationTarget
 from otel_agentic.truth.values import normalise
@@ -41,10 +41,12 @@ class Subject:
         conversation_environment: its environment, if several have a conversation with this id.
         selection: the conversations among which others like it are searched.
         asks: of these, only conversations with a query that contains this text.
+        exact: the id and the environment are its identity; see `only_conversation`.
     """
 
     conversation_id: str
     conversation_environment: str | None = None
+    exact: bool = False
     selection: Selection = field(default_factory=Selection)
     asks: str | None = None
 
@@ -163,9 +165,10 @@ def _matched(engine: Engine, subject: Subject) -> tuple[Key, MatchedConversation
     """Return the identity of a conversation, and its match by the current ground truth."""
     with engine.store.read() as con:
         name = engine.store.redacting.value(subject.conversation_id)
-        key = only_conversation(con, name, subject.conversation_environment)
-    (item,) = engine.runner.match(engine.runner.truth(), [key])
-    return key, item
+        key = only_conversation(con, name, subject.conversation_environment, exact=subject.exact)
+    for item in engine.runner.match(engine.runner.truth(), [key]):
+        return key, item
+    raise BadInputError(unknown_conversation(key[1]))
 
 
 def _similar(con: Connection, key: Key, match: Match, subject: Subject) -> list[Candidate]:

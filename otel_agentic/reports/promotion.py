@@ -71,10 +71,12 @@ class PromotionRequest:
     """The conversations to promote: by id, else the failing and the unmatched ones of a selection.
 
     `tags` are added to all cases, to build a suite. For a conversation with a reviewed active case, that case is returned with
-    the tags instead of a draft, which no conversation would match.
+    the tags instead of a draft, which no conversation would match. `exact`: the ids and the environment of the selection are
+    identities; see `only_conversation`.
     """
 
     conversation_ids: Sequence[str] = ()
+    exact: bool = False
     failing: bool = True
     unmatched: bool = True
     limit: int | None = None
@@ -206,7 +208,9 @@ def _groups(con: Connection, request: PromotionRequest, active_cases: Mapping[tu
 
 def _named(con: Connection, request: PromotionRequest) -> Iterator[Candidate]:
     for name in dict.fromkeys(request.conversation_ids):
-        environment, conversation_id = only_conversation(con, name, request.selection.environment)
+        environment, conversation_id = only_conversation(
+            con, name, request.selection.environment, exact=request.exact
+        )
         selection = replace(request.selection, environment=environment)
         matches = candidates(con, selection, conversation_id=conversation_id)
         if not matches:

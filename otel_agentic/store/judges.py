@@ -440,9 +440,14 @@ class CalibrationRun:
 def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> dict[str, list[ConversationLocation]]:
     """Return the conversations that some names fit; a name without a conversation is omitted."""
     named = conversations_named(con, conversation_ids)
-    rows = rows_with(con, key_columns({key for keys in named.values() for key in keys}), _LOCATIONS)
-    locations = {(row[1], row[0]): from_row(ConversationLocation, row) for row in rows}
+    stored = locations_with(con, {key for keys in named.values() for key in keys})
+    locations = {(location.environment, location.conversation_id): location for location in stored}
     return {name: [locations[key] for key in keys] for name, keys in named.items()}
+
+
+def locations_with(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[ConversationLocation]:
+    """Return the conversations with some identities that the store contains."""
+    return [from_row(ConversationLocation, row) for row in rows_with(con, key_columns(keys), _LOCATIONS)]
 
 
 def save_human_verdicts(

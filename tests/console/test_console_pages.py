@@ -291,6 +291,42 @@ def test_a_conversation_opens_although_others_share_its_id(tmp_path: Path) -> No
             services = {session.get(link.replace("?", ".json?", 1)).json()["conversation"]["service"] for link in links}
             assert services == {"x", "y"}
             assert session.get("/conversation?id=1&environment=elsewhere").status_code == 400
+            assert session.get("/match?id=1&environment=elsewhere").status_code == 400
+
+
+def test_the_page_of_a_conversation_whose_id_others_share_leads_to_pages_about_it_alone(tmp_path: Path) -> None:
+    spans = [
+        agent_run(9 * at, id="1", trace=service, query=f"Hi {service}", service=service)
+        for at, service in enumerate("xy")
+    ]
+    file, db = tmp_path / "spans.jsonl", tmp_path / "t.duckdb"
+    file.write_bytes(json_of(requests_of(batch(*spans))[0]) + b"\n")
+    done("ingest", file, "--db", db)
+    done("evaluate", "--db", db, "--close-open")
+    for console in serving(db):
+        with console.session() as session:
+            listed = [link for link in links_of(session.get("/conversations")) if link.startswith("/conversation?")]
+            assert len(listed) == 2
+            for link in listed:
+                page = session.get(link)
+                service = session.get(link.replace("?", ".json?", 1)).json()["conversation"]["service"]
+                own = [target for target in links_of(page) if target.startswith(("/case?id=", "/conversation."))]
+                assert len(own) >= 2
+                assert {target: session.get(target).status_code for target in own} == dict.fromkeys(own, 200)
+                assert f"Hi {service}" in next(session.get(target).text for target in own if "/case?" in target)
+                matched = session.get(link.replace("/conversation?", "/match?"))
+                assert (matched.status_code, f"Hi {service}" in matched.text) == (200, True)
+
+                fields = dict(re.findall(r'name="(id|environment)" value="([^"]*)"', page.text))
+                verdict = {"verdict": "pass", "note": f"by {service}"}
+                recorded = session.post("/label", data={**fields, **verdict}, follow_redirects=True)
+                assert (recorded.status_code, f"by {service}" in recorded.text) == (200, True)
+                withdrawn = session.post("/label", data={**fields, "verdict": "withdraw"}, follow_redirects=True)
+                assert "Withdrawn: the verdict of ana" in text_of(withdrawn)
+                session.post("/label", data={**fields, **verdict})
+        votes = console.run("truth_annotations")["annotations"]
+    assert [f"by {service}" for service in "xy"] == sorted(vote["note"] for vote in votes)
+    assert len({vote["conversation_id"] for vote in votes}) == 2
 
 
 @pytest.mark.slow

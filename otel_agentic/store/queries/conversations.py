@@ -162,7 +162,7 @@ def only_conversation(con: DuckDBPyConnection, name: str, environment: str | Non
         return (environment or "", name)
     keys = find_conversation(con, name, environment)
     if not keys:
-        raise BadInputError(_unknown(name))
+        raise BadInputError(unknown_conversation(name))
     environments = sorted({key[0] for key in keys})
     if len(environments) > 1:
         names = ", ".join(map(repr, environments))
@@ -172,7 +172,8 @@ def only_conversation(con: DuckDBPyConnection, name: str, environment: str | Non
     return keys[0]
 
 
-def _unknown(name: str) -> str:
+def unknown_conversation(name: str) -> str:
+    """Return the message that no conversation has a name."""
     return f"no conversation {name!r}; `otel-agentic conversations list` shows them"
 
 
@@ -214,7 +215,7 @@ def newest_revision(con: DuckDBPyConnection, key: Key, periods: Iterable[tuple[i
         stored = load_conversation_rows(con, [key], since_ns, until_ns)
         for conversation, window_ns in zip(stored.read(), stored.window_times, strict=True):
             return Newest(conversation=conversation, window_ns=window_ns)
-    raise BadInputError(_unknown(key[1]))
+    raise BadInputError(unknown_conversation(key[1]))
 
 
 def score_of(con: DuckDBPyConnection, newest: Newest) -> Row | None:
