@@ -54,10 +54,15 @@ if TYPE_CHECKING:
 
 @command("report", role="query")
 def report(
-    context: Context, *, request: ReportRequest, metrics: list[str] | None = None, evaluation: str = DEFAULT
+    context: Context,
+    *,
+    request: ReportRequest,
+    metrics: list[str] | None = None,
+    only_displayed: bool = False,
+    evaluation: str = DEFAULT,
 ) -> Report:
     """Return the reliability of each group, and the comparison of two groups if it is requested."""
-    return build_report(context.showing(evaluation), request, metrics)
+    return build_report(context.showing(evaluation), request, metrics, only_displayed=only_displayed)
 
 
 @command("report_pictures", role="query")

@@ -57,7 +57,7 @@ class ListedCase:
 def cases(client: Client, request: PageRequest) -> Page:
     """Return the cases with their attempts."""
     selection = request.selection()
-    report = client.get(Report, "report", **selection, by=["case"], metrics=[])
+    report = client.get(Report, "report", **selection, by=["case"], metrics=[], only_displayed=True)
     links = ConsoleLinks(**request.texts("since", "environment"))
     listed = sorted(_listed(client.get(list[CaseRow], "truth_list"), report, request, links), key=lambda row: row.order)
     return Page(

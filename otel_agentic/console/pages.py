@@ -116,7 +116,7 @@ def tools(client: Client, request: PageRequest) -> Page:
     selection = request.selection()
     only = request.texts("tool", "dimension", "fault", "parameter")
     links = ConsoleLinks(**request.texts("since", "environment"))
-    report = client.get(Report, "report", **selection, metrics=[])
+    report = client.get(Report, "report", **selection, metrics=[], only_displayed=True)
     charts = client.get(Charts, "report_pictures", **selection)
     failing = client.get(list[FailingTool], "tools_failing", **selection, **only)
     return Page(

@@ -209,7 +209,7 @@ def _queue(request: PageRequest) -> PageRequest | None:
 
 def rates(client: Client, agent: str | None) -> Rates:
     """Return pass^k with its interval, and the coverage, of each evaluated version of an agent, of all agents for None."""
-    report = client.get(Report, "report", agent=agent, by=["version"], metrics=[])
+    report = client.get(Report, "report", agent=agent, by=["version"], metrics=[], only_displayed=True)
     return {(group.agent, group.agent_version): _rate(group) for group in report.groups}
 
 

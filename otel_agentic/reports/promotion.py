@@ -208,9 +208,7 @@ def _groups(con: Connection, request: PromotionRequest, active_cases: Mapping[tu
 
 def _named(con: Connection, request: PromotionRequest) -> Iterator[Candidate]:
     for name in dict.fromkeys(request.conversation_ids):
-        environment, conversation_id = only_conversation(
-            con, name, request.selection.environment, exact=request.exact
-        )
+        environment, conversation_id = only_conversation(con, name, request.selection.environment, exact=request.exact)
         selection = replace(request.selection, environment=environment)
         matches = candidates(con, selection, conversation_id=conversation_id)
         if not matches:

@@ -542,13 +542,20 @@ def _tool_bands(members: Sequence[ScoredConversation]) -> dict[str, dict[str, in
     return bands
 
 
-def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None = None) -> Report:
+def report(
+    engine: Engine,
+    request: ReportRequest,
+    metrics: Sequence[str] | None = None,
+    *,
+    only_displayed: bool = False,
+) -> Report:
     """Return the reliability of each group.
 
     Args:
         engine: the opened store.
         request: the conversations, groups and rates.
         metrics: names of metrics beyond the outcome; None for all with a score or an abstention.
+        only_displayed: include only the displayed estimators instead of all: others take long for many groups.
 
     Raises:
         UsageError: a k, a group, a metric or a comparison is invalid, or one side of a comparison has no conversations.
@@ -557,14 +564,17 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     stats = request.stats(engine)
     names = None if metrics is None else list(resolved(metrics, engine.runner.installed))
     criteria, compared = request.criteria, request.compared
+    installed = engine.estimators(request.estimator)
+    requested = shown_estimators(stats) if only_displayed else [plugin.name for plugin in installed]
     with request.counted(engine) as table:
-        rates = {name: _summaries(engine, replace(request, criterion=name), stats, table) for name in criteria}
+        rates = {
+            name: _summaries(engine, replace(request, criterion=name), stats, requested, table) for name in criteria
+        }
         groups, summaries = rates[criteria[0]]
         traffic = TrafficNumbers.of(engine, request) if table is None else TrafficNumbers.by_kind(engine, table)
         measured = _metrics(engine, groups, names, table)
         keys = None if table is None else chain.from_iterable(map(_keys, groups.values()))
     judges = JudgeReport.of(engine, request, keys)
-    requested = [plugin.name for plugin in engine.estimators(request.estimator)]
     failed = engine.rebuilder.not_rebuilt
     traces = sum(isinstance(item, str) for item in failed)
     with engine.store.read() as con:
@@ -622,13 +632,13 @@ def _distinct(groups: Mapping[GroupKey, Sequence[ScoredConversation]]) -> list[S
 
 
 def _summaries(
-    engine: Engine, request: ReportRequest, stats: StatsSettings, table: KindTable | None
+    engine: Engine, request: ReportRequest, stats: StatsSettings, requested: Sequence[str], table: KindTable | None
 ) -> tuple[Mapping[GroupKey, Sequence[ScoredConversation]], list[GroupSummary]]:
-    """Return the conversations of each group, and the summary of each."""
+    """Return the conversations of each group, and the summary of each, with the requested estimators."""
     groups = request.groups(engine, table)
     displayed = shown_estimators(stats)
-    names = [*(plugin.name for plugin in engine.estimators(request.estimator)), *displayed, HierarchicalEstimator.name]
-    estimators = [engine.estimators(name)[0] for name in dict.fromkeys(names)]
+    estimators = [engine.estimators(name)[0] for name in dict.fromkeys((*requested, *displayed))]
+    (hierarchical,) = engine.estimators(HierarchicalEstimator.name)
     since_start = replace(request, since_ns=None, window=None)
     all_groups = groups
     if since_start != request:
@@ -637,7 +647,14 @@ def _summaries(
     basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
     if request.criteria[0] != CORRECT:
         basis = {key: replace(value, withheld=_NO_TIER) for key, value in basis.items()}
-    summaries = summarise_all(groups, estimators=estimators, settings=stats, k=stats.k, basis=basis)
+    summaries = summarise_all(
+        groups,
+        estimators=estimators,
+        settings=stats,
+        k=stats.k,
+        basis=basis,
+        of_new_cases=None if hierarchical in estimators else hierarchical,
+    )
     if request.interval == "bootstrap":
         summaries = [_bootstrapped(summary, groups[summary.key], estimators, displayed) for summary in summaries]
     return groups, summaries

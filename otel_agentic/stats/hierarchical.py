@@ -51,7 +51,7 @@ use of confidence or fiducial limits illustrated in the case of the binomial".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -247,7 +247,7 @@ _NODES: Final = (24, 24)
 #: Number of bisections to the ends of the region; the precision is 1e-4 in log kappa.
 _END_BISECTIONS: Final = 12
 #: Number of groups computed at once: about 20 MB.
-_CHUNK: Final = 64
+_CHUNK: Final = 256
 #: The points of the first search.
 _GRID: Final[FloatArray] = np.linspace(_LOWEST, _HIGHEST, _FIRST_POINTS)
 
@@ -281,11 +281,13 @@ class HierarchicalEstimator:
 
     def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
         """Return the estimates of every group for each k; NaN for a group without attempts."""
-        known, inverse = np.unique(grouped.group, return_inverse=True)
+        known, kinds, distinct = _kinds(grouped)
+        of_kinds = np.empty((2, distinct.size, len(k), 3))
+        for first in range(0, distinct.size, _CHUNK):
+            rows = slice(*np.searchsorted(distinct.group, [first, first + _CHUNK]))
+            of_kinds[:, first : first + _CHUNK] = self._numbers(_part(distinct, rows, distinct.group[rows] - first), k)
         numbers = np.full((2, grouped.size, len(k), 3), np.nan)
-        for first in range(0, len(known), _CHUNK):
-            rows = slice(*np.searchsorted(inverse, [first, first + _CHUNK]))
-            numbers[:, known[first : first + _CHUNK]] = self._numbers(_part(grouped, rows, inverse[rows] - first), k)
+        numbers[:, known] = of_kinds[:, kinds]
         return GroupedEstimates(
             estimator=self.name,
             level=self.level,
@@ -430,6 +432,28 @@ def _crest(heights: FloatArray) -> FloatArray:
     rise = np.divide((after - before) ** 2, 8.0 * bend, out=np.zeros_like(at), where=bend > 0.0)
     within = (at >= before) & (at >= after)  # otherwise the maximum is the first or the last point
     return np.asarray(np.where(within, at + rise, np.maximum(before, after)))
+
+
+def _kinds(grouped: GroupedAttempts) -> tuple[IntArray, IntArray, GroupedAttempts]:
+    """Return the groups that have attempts, the kind of each, and one group of each kind.
+
+    Groups of a kind have equal counts, and thus equal estimates: groups of one case with a few attempts are of few kinds.
+    """
+    known, starts = np.unique(grouped.group, return_index=True)
+    counts = np.stack((grouped.n, grouped.c, grouped.cases), axis=1)
+    numbers: dict[bytes, int] = {}
+    kinds = (
+        [numbers.setdefault(rows.tobytes(), len(numbers)) for rows in np.split(counts, starts[1:])]
+        if len(known)
+        else []
+    )
+    examples = known[np.unique(kinds, return_index=True)[1]]
+    chosen = grouped.where(np.isin(grouped.group, examples))
+    return (
+        known,
+        np.array(kinds, np.int64),
+        replace(chosen, size=len(numbers), group=np.searchsorted(examples, chosen.group)),
+    )
 
 
 def _part(grouped: GroupedAttempts, rows: slice, group: npt.NDArray[np.int64]) -> GroupedAttempts:

@@ -198,6 +198,7 @@ def summarise_all(
     settings: StatsSettings,
     k: Sequence[int],
     basis: Mapping[GroupKey, ClaimBasis] | None = None,
+    of_new_cases: Estimator | None = None,
 ) -> list[GroupSummary]:
     """Return the summary of each group, in order; all groups are estimated at once. See `summarise`.
 
@@ -208,6 +209,7 @@ def summarise_all(
         k: see `summarise`.
         basis: the evidence for the tier of each group, needed if `groups` does not contain all conversations since the
             first of the agent version; None: the conversations in `groups`.
+        of_new_cases: a further estimator, of which only `targets` is read: it is computed only for groups that need it.
 
     Raises:
         UsageError: a k is not allowed; the message names it.
@@ -218,6 +220,12 @@ def summarise_all(
     attempts = [attempts_of(scored) for scored in groups.values()]
     grouped = GroupedAttempts.of(attempts)
     estimates = {estimator.name: estimate_groups(estimator, grouped, chosen_k) for estimator in estimators}
+    if of_new_cases is not None:
+        fewest = np.full(grouped.size, np.iinfo(np.int64).max)
+        np.minimum.at(fewest, grouped.group, grouped.n)
+        is_needed = (fewest < max(chosen_k)) & (grouped.total(np.ones(len(grouped.n))) > 1)
+        needing = grouped.where(is_needed[grouped.group])
+        estimates[of_new_cases.name] = estimate_groups(of_new_cases, needing, chosen_k)
     headline, headline_estimator = headline_among(estimators, settings)
     bases = [basis[key] if basis else claim_basis(key, scored) for key, scored in groups.items()]
     claims = claim_tiers(

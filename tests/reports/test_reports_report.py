@@ -12,6 +12,7 @@ import pytest
 from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.errors import PluginError, UsageError
+from otel_agentic.stats import GroupedAttempts, HierarchicalEstimator
 from otel_agentic.testing import AgentRunScript, speak_genai
 from otel_agentic.truth import parse_labels
 from tests.builders import CASE, ask_hotel, feed, rows, stored_conversations
@@ -255,3 +256,29 @@ def test_equal_case_ids_of_two_datasets_are_two_cases(engine: Engine) -> None:
     assert [("new", "hotel", 1), ("old", "hotel", 1)] == [
         (item["dataset"], item["case"], item["n"]) for item in by_case
     ]
+
+
+def test_the_displayed_estimators_alone_are_the_same_and_the_others_are_computed_only_for_targets(
+    labelled: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    numbers_of = HierarchicalEstimator._numbers
+
+    def counted(self: HierarchicalEstimator, grouped: GroupedAttempts, k: list[int]) -> object:
+        sizes.append(len(grouped.n))
+        return numbers_of(self, grouped, k)
+
+    monkeypatch.setattr(HierarchicalEstimator, "_numbers", counted)
+    computed = {}
+    for by in ([], ["case"]):
+        every = labelled.report(k=[1, 8], by=by)
+        sizes.clear()
+        displayed = labelled.report(k=[1, 8], by=by, only_displayed=True)
+        computed[len(by)] = sum(sizes)
+        for all_of, part in zip(every["groups"], displayed["groups"], strict=True):
+            chosen = part.pop("estimates")
+            assert list(chosen) == ["bayesian", "per_case"]
+            estimates = all_of.pop("estimates")
+            assert chosen == {name: estimates[name] for name in chosen}
+            assert all_of == part
+    assert computed[1] == 0 < computed[0]  # a single case has no targets

@@ -24,6 +24,7 @@ from otel_agentic.stats import (
     PerCaseEstimator,
     PluginEstimator,
     estimate_groups,
+    hierarchical,
 )
 from otel_agentic.stats.hierarchical import RisingFactorials
 from tests.shared import SHARED, why_absent
@@ -167,7 +168,8 @@ def test_a_million_conversations_of_their_own_have_a_narrow_success_rate() -> No
     assert (lower, value, upper) == pytest.approx((0.9 - half, 0.9, 0.9 + half), abs=5e-6)
 
 
-def test_groups_at_once_equal_each_alone_and_an_empty_group_is_undefined() -> None:
+def test_groups_at_once_equal_each_alone_and_an_empty_group_is_undefined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hierarchical, "_CHUNK", 64)
     rng = np.random.default_rng(3)
     groups = [Attempts()] + [
         Attempts.of((f"case {i}", bool(rng.random() < 0.8)) for i in rng.integers(0, 12, size=rng.integers(1, 40)))
@@ -181,6 +183,24 @@ def test_groups_at_once_equal_each_alone_and_an_empty_group_is_undefined() -> No
         for k in (1, 3):
             assert numbers(alone.pass_at_k[k]) == pytest.approx(numbers(estimate.of(position).pass_at_k[k]), abs=1e-9)
             assert numbers(alone.pass_pow_k[k]) == pytest.approx(numbers(estimate.of(position).pass_pow_k[k]), abs=1e-9)
+
+
+def test_groups_with_equal_counts_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [Attempts.of(("a", attempt < c) for attempt in range(5)) for c in range(6)]
+    twice = Attempts.of([("a", True), ("b", True)])
+    groups = [Attempts(), *kinds, twice, *reversed(kinds), Attempts(), twice]
+    alone = {attempts: HierarchicalEstimator().estimate(attempts, [1, 3]) for attempts in groups}
+    sizes = []
+    numbers_of = HierarchicalEstimator._numbers
+
+    def counted(self: HierarchicalEstimator, grouped: GroupedAttempts, k: list[int]) -> object:
+        sizes.append(grouped.size)
+        return numbers_of(self, grouped, k)
+
+    monkeypatch.setattr(HierarchicalEstimator, "_numbers", counted)
+    estimate = HierarchicalEstimator().estimate_groups(GroupedAttempts.of(groups), [1, 3])
+    assert [alone[attempts] for attempts in groups] == [estimate.of(position) for position in range(len(groups))]
+    assert sizes == [7]
 
 
 def test_no_groups_give_no_estimates() -> None:
