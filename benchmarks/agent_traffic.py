@@ -24,6 +24,8 @@ _BEGAN_NS: Final = 1_760_000_000_000_000_000
 _SECOND_NS: Final = 1_000_000_000
 _CASES: Final = 200
 _TURNS: Final = 2
+#: The numbers of turns of successive chats, by the average number of spans of a chat.
+TURNS: Final[Mapping[int, Sequence[int]]] = {8: (_TURNS,), 5: (_TURNS, 1, 1, 1)}
 #: Spans of one turn of a small chat.
 SPANS_A_TURN: Final = 4
 #: Spans in one request, as the batch processor of the SDK sends them.
@@ -63,19 +65,23 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Any]:
     return (span for block in request.resource_spans for part in block.scope_spans for span in part.spans)
 
 
-def small_chats(conversations: int, began_ns: int = _BEGAN_NS, apart_ns: int = _SECOND_NS) -> Workload:
-    """Return chats of two turns and eight spans of about 1.5 KB each; 200 cases annotate their answers and calls.
+def small_chats(
+    conversations: int, began_ns: int = _BEGAN_NS, apart_ns: int = _SECOND_NS, *, turns: Sequence[int] = (_TURNS,)
+) -> Workload:
+    """Return chats of turns with four spans of about 1.5 KB each; 200 cases annotate their answers and calls.
 
     Args:
         conversations: the number of chats.
         began_ns: the start of the first one.
         apart_ns: the time between the starts of two.
+        turns: the numbers of turns of successive chats, at most two each; their number divides that of the cases.
     """
     texts = _Texts()
     builder = _RequestBuilder()
     for number in range(conversations):
-        _small_chat(builder, texts, number, began_ns + number * apart_ns)
-    cases = "\n".join(json.dumps(_case(texts, number)) for number in range(_CASES))
+        chat = _turns(texts, number)[: turns[number % len(turns)]]
+        _small_chat(builder, chat, number, began_ns + number * apart_ns)
+    cases = "\n".join(json.dumps(_case(texts, number, turns[number % len(turns)])) for number in range(_CASES))
     return builder.workload("small chats", cases)
 
 
@@ -124,21 +130,21 @@ def _turns(texts: _Texts, number: int) -> list[CaseTurn]:
     return turns
 
 
-def _case(texts: _Texts, number: int) -> dict[str, Any]:
+def _case(texts: _Texts, number: int, count: int) -> dict[str, Any]:
     turns = [
         {
             "query": turn.query,
             "answer": turn.answer,
             "tools": {"calls": [{"tool_name": "look_up", "parameters": turn.arguments}]},
         }
-        for turn in _turns(texts, number)
+        for turn in _turns(texts, number)[:count]
     ]
     return {"case_id": f"case-{number}", "turns": turns}
 
 
-def _small_chat(builder: _RequestBuilder, texts: _Texts, number: int, began_ns: int) -> None:
+def _small_chat(builder: _RequestBuilder, turns: Sequence[CaseTurn], number: int, began_ns: int) -> None:
     history: list[dict[str, Any]] = []
-    for index_of_turn, turn in enumerate(_turns(texts, number)):
+    for index_of_turn, turn in enumerate(turns):
         trace_id = (number * _TURNS + index_of_turn + 1).to_bytes(16, "big")
         call_id = f"call-{number}-{index_of_turn}"
         call = {"type": "tool_call", "id": call_id, "name": "look_up", "arguments": turn.arguments}

@@ -2,6 +2,7 @@
 
 python -m benchmarks.console                              # a million conversations; takes about 5 GB of disk and 15 minutes
 python -m benchmarks.console --spans 800000 --folder DIR  # a tenth, in a folder that keeps the store
+python -m benchmarks.console --spans 5000000 --spans-a-chat 5  # a million conversations, most of them with one turn
 
 The store is that of `benchmarks.growth`, and `otel-agentic console` serves it. The first request of a page is printed alone: later
 ones can reuse its report. The console is another process, whose CPU time for all requests is printed, too. Measurements begin when
@@ -26,6 +27,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 
+from benchmarks.agent_traffic import TURNS
 from benchmarks.cpu_time import process_s
 from benchmarks.growth import grown_store
 
@@ -59,12 +61,15 @@ _PATHS: Final = (
 def main() -> None:
     """Build the store, and measure each page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--spans", type=int, default=_SPANS, help="the size of the store; eight spans a conversation")
+    parser.add_argument("--spans", type=int, default=_SPANS, help="the size of the store")
+    parser.add_argument(
+        "--spans-a-chat", type=int, choices=TURNS, default=8, help="spans of a conversation; default: 8"
+    )
     parser.add_argument("--folder", type=Path, help="keep the store here, and use the one that is there")
     parser.add_argument("--only", action="append", help="only pages that begin with this path")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = grown_store(options.folder or Path(folder), options.spans)
+        store = grown_store(options.folder or Path(folder), options.spans, options.spans_a_chat)
         with _console(store) as (client, pid):
             _measure(client, pid, tuple(options.only or ("",)))
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ import duckdb
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from benchmarks.agent_traffic import small_chats
+from benchmarks.agent_traffic import TURNS, small_chats
 from benchmarks.cpu_time import cpu_of
 from benchmarks.end_to_end import Clock, Stages
 from otel_agentic.config import Settings
@@ -127,26 +127,27 @@ def _settings(db: Path) -> Settings:
     return Settings.model_validate({"store": {"db": db}})
 
 
-def grown_store(folder: Path, spans: int) -> Path:
-    """Return the store with so many spans; it is built if it is missing."""
-    source, db = folder / "chats.duckdb", folder / f"growth-{spans}.duckdb"
+def grown_store(folder: Path, spans: int, spans_a_chat: int = _SPANS_A_CHAT) -> Path:
+    """Return the store with so many spans, and on average so many in each chat (see `TURNS`); it is built if it is missing."""
+    name = "" if spans_a_chat == _SPANS_A_CHAT else f"-{spans_a_chat}"
+    source, db = folder / f"chats{name}.duckdb", folder / f"growth{name}-{spans}.duckdb"
     if not source.exists():
-        _score_chats(source)
+        _score_chats(source, TURNS[spans_a_chat])
     if not db.exists():
         unfinished = db.with_suffix(".part")
         shutil.copy(source, unfinished)
         with duckdb.connect(unfinished) as con:
-            _multiply(con, source, spans // (_CHATS * _SPANS_A_CHAT))
+            _multiply(con, source, spans // (_CHATS * spans_a_chat))
         unfinished.rename(db)
     return db
 
 
-def _score_chats(db: Path) -> None:
+def _score_chats(db: Path, turns: Sequence[int]) -> None:
     """Store, rebuild and score the chats."""
-    workload = small_chats(_CHATS)
+    workload = small_chats(_CHATS, turns=turns)
     workload = type(workload)(
         name=workload.name,
-        requests=[_with_faults(body) for body in workload.requests],
+        requests=[_with_faults(body, turns) for body in workload.requests],
         spans=workload.spans,
         cases=workload.cases,
     )
@@ -160,18 +161,20 @@ def _score_chats(db: Path) -> None:
         stages.close()
 
 
-def _with_faults(body: bytes) -> bytes:
-    """Return a request in which some chats have a failing tool in their second turn, and others a wrong argument."""
+def _with_faults(body: bytes, turns: Sequence[int]) -> bytes:
+    """Return a request in which some chats have a failing tool in their last turn, and others a wrong argument."""
     request = ExportTraceServiceRequest.FromString(body)
     for span in request.resource_spans[0].scope_spans[0].spans:
         number, turn = divmod(int.from_bytes(span.trace_id, "big") - 1, 2)
-        if not turn:
+        if turn + 1 < turns[number % len(turns)]:
             continue
         if number % _SHARE == 0 and span.name.startswith("execute_tool"):
             span.status.code, span.status.message = Status.STATUS_CODE_ERROR, "the catalogue is closed"
         if number % _SHARE == 1:
             for attribute in span.attributes:
-                attribute.value.string_value = attribute.value.string_value.replace('"catalogue": 1', '"catalogue": 7')
+                attribute.value.string_value = attribute.value.string_value.replace(
+                    f'"catalogue": {turn}', '"catalogue": 7'
+                )
     return request.SerializeToString()
 
 
