@@ -37,7 +37,6 @@ from otel_agentic.store.alarms import acknowledge, list_alarms
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries import conversations as browse
-from otel_agentic.store.queries.conversations import Kinds, KindTable, scored_conversations
 from otel_agentic.store.queries.failures import (
     FaultFilter,
     example_of,
@@ -45,6 +44,7 @@ from otel_agentic.store.queries.failures import (
     failure_counts,
     scored_with_tools,
 )
+from otel_agentic.store.queries.scored_conversations import Kinds, KindTable, scored_conversations
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import load_cases, save_baseline
 

@@ -32,13 +32,7 @@ from otel_agentic.stats import headline_estimator, shown_estimators
 from otel_agentic.stats.cluster import with_bootstrap
 from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.store.connection import DEFAULT, to_json_value
-from otel_agentic.store.queries.conversations import (
-    WindowKind,
-    tool_health,
-    turn_outcomes,
-    window_kinds,
-    window_points,
-)
+from otel_agentic.store.queries.conversations import WindowKind, tool_health, turn_outcomes, window_kinds, window_points
 from otel_agentic.store.queries.failures import failing_tools
 from otel_agentic.windows import (
     GroupKey,
@@ -62,7 +56,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.reports.report import ReportRequest
     from otel_agentic.stats import Estimator
-    from otel_agentic.store.queries.conversations import KindTable
+    from otel_agentic.store.queries.scored_conversations import KindTable
     from otel_agentic.store.table import Key, Selection
     from otel_agentic.windows.columns import Claims, IntArray, Results
 

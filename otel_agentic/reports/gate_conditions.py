@@ -16,7 +16,7 @@ from otel_agentic.reports.criteria import outcomes_by, scores_read_by
 from otel_agentic.reports.report import tier_bases, within
 from otel_agentic.reports.suites import require_suite
 from otel_agentic.scoring.criteria import CORRECT
-from otel_agentic.store.queries.conversations import Kinds, KindTable, scored_conversations
+from otel_agentic.store.queries.scored_conversations import Kinds, KindTable, scored_conversations
 from otel_agentic.store.table import Selection
 from otel_agentic.windows import ClaimBasis, GroupKey, ScoredConversation, group_by, parse_window
 

@@ -20,7 +20,7 @@ from otel_agentic.store.queries.scores import effort_by_kind, numbers_by_convers
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.stats.model import Estimate
-    from otel_agentic.store.queries.conversations import KindTable
+    from otel_agentic.store.queries.scored_conversations import KindTable
     from otel_agentic.store.queries.scores import NumberName
     from otel_agentic.store.table import Key, Selection
     from otel_agentic.windows import ScoredConversation

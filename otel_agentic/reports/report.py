@@ -42,7 +42,7 @@ from otel_agentic.stats.compare import Difference, compare
 from otel_agentic.store.annotations import has_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.criteria import scored_otherwise
-from otel_agentic.store.queries.conversations import Kinds, KindTable, newest_trusted_end, scored_conversations
+from otel_agentic.store.queries.scored_conversations import Kinds, KindTable, newest_trusted_end, scored_conversations
 from otel_agentic.store.queries.scores import KindGroups
 from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text

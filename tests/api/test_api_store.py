@@ -16,7 +16,7 @@ from otel_agentic.reports.conversations import conversation_json
 from otel_agentic.reports.report import rates_of
 from otel_agentic.results import to_json
 from otel_agentic.results.reports import GroupRates
-from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.queries.scored_conversations import scored_conversations
 from otel_agentic.store.table import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, scripted_call, speak_genai
 from tests.builders import CASE, ask_hotel, feed, stored_conversations

@@ -17,8 +17,8 @@ from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.reports import metric_summary
 from otel_agentic.reports.gate_conditions import GateSelection
 from otel_agentic.reports.report import ReportRequest
-from otel_agentic.store.queries.conversations import Kinds, KindTable
 from otel_agentic.store.queries.failures import failing_tools, problem_scores
+from otel_agentic.store.queries.scored_conversations import Kinds, KindTable
 from otel_agentic.store.queries.scores import (
     KindGroups,
     conversations_of,

@@ -17,7 +17,7 @@ from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.label_report import PersonVerdict, TrafficNumbers
 from otel_agentic.reports.report import ReportRequest, report
-from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.queries.scored_conversations import scored_conversations
 from tests.stores import settings_for
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.errors import UsageError
-from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.queries.scored_conversations import scored_conversations
 from otel_agentic.store.results import results_for
 from otel_agentic.store.table import Selection
 from otel_agentic.windows import parse_windows, results_of, roll

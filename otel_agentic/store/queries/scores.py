@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Threshold
-    from otel_agentic.store.queries.conversations import KindTable
+    from otel_agentic.store.queries.scored_conversations import KindTable
     from otel_agentic.store.scores import Evaluation
 
 #: Rows of the core scores of the newest conversation revision; or, with `$current`, of the current score.
