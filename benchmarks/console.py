@@ -5,7 +5,7 @@ python -m benchmarks.console --spans 800000 --folder DIR  # a tenth, in a folder
 python -m benchmarks.console --spans 5000000 --spans-a-chat 5  # a million conversations, most of them with one turn
 
 The store is that of `benchmarks.growth`, and `otel-agentic console` serves it. The first request of a page is printed alone: later
-ones can reuse its report. The console is another process, whose CPU time for all requests is printed, too. Measurements begin when
+ones can reuse its report. It counts until the page has its numbers: before, the page states that they are being computed. The console is another process, whose CPU time for all requests is printed, too. Measurements begin when
 the reports that a log-in prepares are computed.
 """
 
@@ -35,6 +35,10 @@ REQUESTS: Final = 20
 _SPANS: Final = 8_000_000
 #: The console is idle if it uses less than a tenth of this time, seconds.
 _IDLE_S: Final = 2.0
+#: How long to wait before a page is reloaded whose numbers are being computed, seconds.
+_RELOAD_S: Final = 0.2
+#: A person reads an answer before sending the next statement, for at least this time, seconds.
+_THINKING_S: Final = 0.5
 _PATHS: Final = (
     "/",
     "/?window=24h",
@@ -54,6 +58,7 @@ _PATHS: Final = (
     "/monitors",
     "/tail",
     "/sql?q=SELECT+42",
+    "/sql?q=SELECT+agent,+outcome,+count(*)+FROM+results+GROUP+BY+ALL",
     "/collector",
 )
 
@@ -109,7 +114,7 @@ def _measure(client: httpx.Client, pid: int, only: tuple[str, ...]) -> None:
         for target in (path, _twin(path)):
             _, first_s = _timed(client, target)
             cpu_s = process_s(pid)
-            answers = [_timed(client, target) for _ in range(REQUESTS)]
+            answers = [_timed(client, target, _THINKING_S if path.startswith("/sql") else 0.0) for _ in range(REQUESTS)]
             cpu_s = process_s(pid) - cpu_s
             ms = [1e3 * elapsed_s for _, elapsed_s in answers]
             size = len(answers[-1][0].content) / 1024
@@ -133,9 +138,12 @@ def _twin(path: str) -> str:
     return f"{'/reliability' if page == '/' else page}.json{mark}{query}"
 
 
-def _timed(client: httpx.Client, target: str) -> tuple[httpx.Response, float]:
+def _timed(client: httpx.Client, target: str, after_s: float = 0.0) -> tuple[httpx.Response, float]:
+    """Return the answer to a request that is sent after a time, and how long it took, seconds."""
+    time.sleep(after_s)
     began_s = time.perf_counter()
-    answer = client.get(target)
+    while (answer := client.get(target)).status_code == httpx.codes.ACCEPTED:
+        time.sleep(_RELOAD_S)
     elapsed_s = time.perf_counter() - began_s
     if answer.status_code != httpx.codes.OK:
         sys.exit(f"{target}: status {answer.status_code}: {answer.text[:300]}")
