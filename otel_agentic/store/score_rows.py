@@ -55,8 +55,8 @@ _HOUR_NS: Final = 3_600_000_000_000
 #: A conversation is scored after its window time, which is at most five minutes after its first arrival, by a clock that may
 #: be set back meanwhile.
 _SET_BACK_NS: Final = _HOUR_NS
-#: Most conversations are scored within this time after their window time, because idle ones are closed sooner.
-_PROMPT_NS: Final = 6 * _HOUR_NS
+#: Most conversations are scored within this time after their window time, because idle ones are closed after half of it.
+_PROMPT_NS: Final = _HOUR_NS
 #: Fields of a conversation's score with a column, and those that are members of `details` unless they are empty.
 CONVERSATION_COLUMNS: Final = (
     "dataset", "case_id", "case_version", "outcome_source", "computed_outcome", "computed_reason", "known_failure",

@@ -34,15 +34,17 @@ ConversationOrder = Literal["newest", "random"]
 
 #: Bits of the random rank below the bucket, which is a hash of the ids, too.
 _BUCKET_BITS: Final = 48
+_RANDOM: Final = (
+    f"(c.bucket::BIGINT << {_BUCKET_BITS}) "
+    f"+ (hash('sample', c.environment, c.conversation_id) >> {64 - _BUCKET_BITS})::BIGINT"
+)
 #: For each order, what a list is ordered by, and its rank as an integer, which increases with it.
 _ORDERS: Final[dict[ConversationOrder, tuple[str, str]]] = {
     "newest": ("c.window_time", "epoch_ns(c.window_time)"),
-    "random": (
-        "rank",
-        f"(c.bucket::BIGINT << {_BUCKET_BITS}) + (hash('sample', c.environment, c.conversation_id) >> {64 - _BUCKET_BITS})::BIGINT",
-    ),
+    "random": (_RANDOM, _RANDOM),
 }
-#: The conversations of a page. Without a condition on scores, none are read here: most conversations are on no page.
+#: The conversations of a page. Most columns are read of these only, by row id. Without a condition on scores, no scores are read here:
+#: most conversations are on no page.
 _PAGE: Final = f"""
 WITH faults AS (
     SELECT t.environment, t.conversation_id, t.tool_name, t.fault, t.parameter
@@ -62,10 +64,14 @@ SELECT
     c.closed_by, c.turn_count, c.call_count, c.content_captured,
     coalesce(getvariable('evaluation'), '{DEFAULT}') AS evaluation, {{rank}} AS rank, epoch_ns(c.window_time) AS window_ns
 FROM conversations c
-WHERE NOT c.superseded AND {BOUNDS} AND {{conditions}} AND {{position}}
-    AND ($bucket_from IS NULL OR c.bucket BETWEEN $bucket_from AND $bucket_until)
+WHERE c.rowid IN (
+    SELECT c.rowid FROM conversations c
+    WHERE NOT c.superseded AND {BOUNDS} AND {{conditions}} AND {{position}}
+        AND ($bucket_from IS NULL OR c.bucket BETWEEN $bucket_from AND $bucket_until)
+    ORDER BY {{order}} DESC, c.environment DESC, c.conversation_id DESC
+    LIMIT $limit
+)
 ORDER BY {{order}} DESC, c.environment DESC, c.conversation_id DESC
-LIMIT $limit
 """  # noqa: S608 — constants of our own
 #: The newest scores of some conversations.
 _SCORES: Final = f"""
