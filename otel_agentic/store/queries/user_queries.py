@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import StoreSettings
 
 #: How often a running query is checked, seconds.
-_LOOK_S: Final = 0.05
+_LOOK_S: Final = 0.02
 #: How long Python and DuckDB may take to start and to open the file, seconds; a busy machine must not fail the query.
 _START_S: Final = 30.0
 #: While queries follow one another within this time, seconds, a process is started ahead for the next one: its start takes longer
