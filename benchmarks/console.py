@@ -5,8 +5,9 @@ python -m benchmarks.console --spans 800000 --folder DIR  # a tenth, in a folder
 python -m benchmarks.console --spans 5000000 --spans-a-chat 5  # a million conversations, most of them with one turn
 
 The store is that of `benchmarks.growth`, and `otel-agentic console` serves it. The first request of a page is printed alone: later
-ones can reuse its report. It counts until the page has its numbers: before, the page states that they are being computed. The console is another process, whose CPU time for all requests is printed, too. Measurements begin when
-the reports that a log-in prepares are computed.
+ones can reuse its report. It counts until the page has its numbers: before, the page states that they are being computed. Statements of
+SQL follow after half a second, as those of a person. The console is another process, whose CPU time for all requests is printed, too; the
+processes of statements are not included. Measurements begin when the reports that a log-in prepares are computed.
 """
 
 from __future__ import annotations
