@@ -101,7 +101,7 @@ class Reports:
     t seconds, unless a verdict or a case was recorded in the meantime. So those of a small store are always current. Later, up to
     ten minutes, one that took more than a second is returned while a thread computes a new one. Concurrent requests for a
     report compute it once. A request that does not wait gets an error instead of a report that takes longer, which is computed
-    nevertheless, for the next request.
+    nevertheless, so that a later request gets it.
     """
 
     def __init__(self, commits: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
@@ -171,7 +171,7 @@ class Reports:
         return awaited.report.result()
 
     def _start(self, key: bytes, compute: Callable[[], _Report]) -> _Awaited:
-        """Return a report that is being computed, or was within the last minute; start to compute it if there is none."""
+        """Return a report that is being computed, or was within the last minute; start to compute it otherwise."""
         now_s = self._clock()
         with self._lock:
             for other, item in list(self._awaited.items()):

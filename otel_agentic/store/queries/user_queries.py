@@ -319,7 +319,7 @@ class _Process:
         Raises:
             OtelAgenticError: there is no answer: the statement or the file was refused, or the process was killed.
         """
-        with suppress(BrokenPipeError):  # the child has ended already; its exit code or its errors tell why
+        with suppress(BrokenPipeError):  # the child has ended already; its exit code or its errors state why
             self._pipe.write(orjson.dumps(asdict(request)) + b"\n")
             self._pipe.flush()
         code = self._wait(request.limits, is_cancelled)
