@@ -205,6 +205,7 @@ def _server(tail: Tail) -> Iterator[AdminServer]:
     console = Console(
         backend.run,
         size=lambda: 0,
+        load=lambda: None,
         commits=lambda: 0,
         pool=pool,
         credentials=credentials,
