@@ -131,12 +131,34 @@ def open_database(
             # Resolved, because DuckDB refuses paths that leave the folder through a symbolic link.
             con.execute("SET allowed_directories = $folders", {"folders": [str(export_folder.resolve())]})
         con.execute("SET enable_external_access = false")  # allowed folders can be set only before this
+        if not read_only:
+            con.execute("SET allowed_configs = ['memory_limit']")  # for `shrink_cache`
         con.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         if con is not None:
             con.close()
         raise describe(error, path) from error
     return con
+
+
+#: Memory that DuckDB keeps after `shrink_cache`, MB.
+_KEPT_MB: Final = 64
+
+
+def shrink_cache(con: DuckDBPyConnection, memory_limit_mb: int) -> None:
+    """Return most of the memory in which DuckDB caches parts of the file to the operating system, which caches the file, too.
+
+    DuckDB itself frees what it has read only once it needs all that it may use.
+
+    Args:
+        con: a connection outside a transaction.
+        memory_limit_mb: the memory that DuckDB may use, before and after.
+    """
+    try:
+        con.execute(f"SET memory_limit = '{min(_KEPT_MB, memory_limit_mb)}MB'")
+    except duckdb.OutOfMemoryException:
+        return  # queries need more now
+    con.execute(f"SET memory_limit = '{memory_limit_mb}MB'")
 
 
 def _threads(memory_limit_mb: int) -> int:

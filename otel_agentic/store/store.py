@@ -124,6 +124,7 @@ class Store:
                 queue=queue,
                 checkpoints=Checkpoints(self.path, settings.checkpoint_threshold_mb),
                 undo=self._undo,
+                memory_limit_mb=settings.memory_limit_mb,
                 reopen_s=settings.reopen_s,
                 clock=clock,
                 on_commit=on_commit,

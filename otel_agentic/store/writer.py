@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import duckdb
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
-from otel_agentic.store.connection import ConnectionManager, describe, error_summary, is_disk_full
+from otel_agentic.store.connection import ConnectionManager, describe, error_summary, is_disk_full, shrink_cache
 from otel_agentic.store.spans import SpanTables, receipt_of
 
 if TYPE_CHECKING:
@@ -324,6 +324,7 @@ class Writer:
         queue: WriteQueue,
         checkpoints: Checkpoints,
         undo: UndoFile,
+        memory_limit_mb: int,
         reopen_s: float,
         clock: Callable[[], int],
         on_commit: Callable[[float], None],
@@ -336,6 +337,7 @@ class Writer:
             queue: batches and work to be done.
             checkpoints: decides when the log is merged into the file.
             undo: keeps the blocks that a checkpoint overwrites.
+            memory_limit_mb: memory that DuckDB may use, MB.
             reopen_s: wait before the second try to open the file again, seconds; it doubles with each try.
             clock: returns the time of a commit, ns since the epoch.
             on_commit: called with the duration of each commit of spans, s; it must return quickly.
@@ -347,6 +349,7 @@ class Writer:
         self._queue = queue
         self._checkpoints = checkpoints
         self._undo = undo
+        self._memory_limit_mb = memory_limit_mb
         self._transactions = Transactions(database)
         self._reopen_s = reopen_s
         self._clock = clock
@@ -458,8 +461,9 @@ class Writer:
                 self._run_work(jobs)
             elif jobs:
                 self._store(jobs)
-            if self._database.problem is None and (jobs == [] or self._checkpoints.is_due()):
-                self._checkpoint()
+            is_due = self._database.problem is None and (jobs == [] or self._checkpoints.is_due())
+            if is_due and self._checkpoint() is None:
+                shrink_cache(self._con, self._memory_limit_mb)
 
     def _store(self, group: list[BatchJob]) -> None:
         batches, started_s = [job.batch for job in group], time.monotonic()

@@ -46,7 +46,9 @@ BY_BOTH: Final = {
     "copy from a file": "COPY annotations FROM '{secret}'",
     "export the database": "EXPORT DATABASE '{outside}/dump'",
     "import a database": "IMPORT DATABASE '{outside}/dump'",
+    "out of the transaction": "ROLLBACK; DELETE FROM spans",
     "attach a file": "ATTACH '{outside}/other.duckdb'",
+    "attach in memory": "ATTACH ':memory:' AS mine",
     "detach": "DETACH {name}",
     "use": "USE system",
     "install": "INSTALL httpfs",
@@ -128,12 +130,10 @@ BY_BOTH: Final = {
 }
 #: Refused by the guard, and not by the instance, with the reason.
 BY_GUARD: Final = {
-    "out of the transaction": (LEAVES, "ROLLBACK; DELETE FROM spans"),
     "commit": (LEAVES, "COMMIT"),
     "create a temporary table": (TEMPORARY, "CREATE TEMP TABLE mine (a INT)"),
     "create a temporary macro": (TEMPORARY, "CREATE TEMP MACRO abs(a) AS 1"),
     "copy to the export folder": (FOLDER, "COPY (SELECT 1 AS a) TO '{export}/out.parquet'"),
-    "attach in memory": (TEMPORARY, "ATTACH ':memory:' AS mine"),
     "set a variable": (TEMPORARY, "SET VARIABLE mine = 1"),
     "pragma": (REVEALS, "PRAGMA database_list"),
     "call": (REVEALS, "CALL pragma_version()"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from otel_agentic.commands.registry import Command, Context
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import StoreUnusableError
+from otel_agentic.store import connection, writer
 from otel_agentic.store.connection import processors
 from otel_agentic.store.table import rows_with
 from otel_agentic.testing import batch, span
@@ -149,3 +151,29 @@ def accepted(store: Store, sent: SpanBatch) -> Receipt:
 def large(number: int) -> SpanBatch:
     """Return fifty spans of 40 KB."""
     return batch(*(span(f"{number}-{part}", attributes={"x": os.urandom(20_000).hex()}) for part in range(50)))
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Return whether a condition holds within ten seconds."""
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_a_checkpoint_returns_the_memory_of_what_was_read_and_keeps_the_limit(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_KEPT_MB", 1)
+    monkeypatch.setattr(writer, "_IDLE_CHECKPOINT_S", 0.05)
+    cached = "SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory() WHERE tag = 'BASE_TABLE'"
+    limit = "SELECT current_setting('memory_limit')"
+    store = open_store(checkpoint_threshold_mb=1)
+    store.accept(batch(*(span(str(number), status_message=secrets.token_hex(2_000)) for number in range(2_000))))
+    assert becomes(lambda: not store._writer._checkpoints.has_log)
+    before = value(store, limit)
+    value(store, "SELECT sum(length(status_message)) FROM spans")
+    assert value(store, cached) > 4_000_000
+    store.accept(batch(span("last")))  # the next checkpoint follows, because nothing else arrives
+    assert becomes(lambda: value(store, cached) < 2_000_000)
+    assert before == value(store, limit)

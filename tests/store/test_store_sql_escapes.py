@@ -93,16 +93,23 @@ def _escape_ground(folder: Path) -> Iterator[Ground]:
     (folder / "t.duckdb.export").mkdir()
     duckdb.connect(str(folder / "other.duckdb")).close()
     settings = StoreSettings(db=folder / "t.duckdb")
-    con = open_database(settings.db, settings, create=True, export_folder=folder / "t.duckdb.export")
-    try:
+    with open_database(settings.db, settings, create=True) as con:
         migrate(con, "t")
         con.execute(
             "INSERT INTO annotations (annotation_id, annotator, source, conversation_id, decides, random_sample, annotated_at) "
             "VALUES ('i', 'labels.csv', 'file', 'c', true, false, make_timestamp_ns(0))"
         )
+        con.execute("CHECKPOINT")
+    # As the process of a query opens it.
+    with open_database(
+        settings.db,
+        settings,
+        create=False,
+        export_folder=folder / "t.duckdb.export",
+        read_only=True,
+        spill=str(folder / "t.duckdb.tmp"),
+    ) as con:
         yield Ground(con=con, folder=folder)
-    finally:
-        con.close()
 
 
 def answer_without_guard(ground: Ground, sql: str) -> str:
