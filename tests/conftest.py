@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from otel_agentic.config import StoreSettings
-from otel_agentic.store.maintenance.empty_store import place_empty_store
+from otel_agentic.store.maintenance import empty_store
 from tests.shared import SHARED, why_absent
 from tests.snapshots import Text
 
@@ -59,10 +59,27 @@ def _one_cache(once_per_run: OncePerRun) -> Iterator[None]:
     def fill(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_CACHE_HOME", str(folder))
-            assert place_empty_store(folder / "t.duckdb", StoreSettings())
+            assert empty_store.place_empty_store(folder / "t.duckdb", StoreSettings())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(once_per_run("cache", fill)))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_bytes() -> Iterator[None]:
+    """Copy the bytes of the empty store in this process: DuckDB takes 60 ms of CPU time to copy its tables.
+
+    The copies accept the log of each other, so tests never exchange logs; tests/store/test_store_empty.py copies as users do.
+    """
+
+    def copied(content: bytes, folder: Path) -> Path:
+        draft = folder / "store.duckdb"
+        draft.write_bytes(content)
+        return draft
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(empty_store, "_copied", copied)
         yield
 
 
