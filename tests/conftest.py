@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from otel_agentic.config import StoreSettings
-from otel_agentic.store.maintenance.empty_store import place_empty_store
+from otel_agentic.store.maintenance import empty_store
 from tests.shared import SHARED, why_absent
 from tests.snapshots import Text
 
@@ -59,7 +59,7 @@ def _one_cache(once_per_run: OncePerRun) -> Iterator[None]:
     def fill(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_CACHE_HOME", str(folder))
-            assert place_empty_store(folder / "t.duckdb", StoreSettings())
+            assert empty_store.place_empty_store(folder / "t.duckdb", StoreSettings())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(once_per_run("cache", fill)))
@@ -67,13 +67,34 @@ def _one_cache(once_per_run: OncePerRun) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _copied_bytes() -> Iterator[None]:
+    """Copy the bytes of the empty store in this process: DuckDB takes 60 ms of CPU time to copy its tables.
+
+    The copies accept the log of each other, so tests never exchange logs; tests/store/test_store_empty.py copies as users do.
+    """
+
+    def copied(content: bytes, folder: Path) -> Path:
+        draft = folder / "store.duckdb"
+        draft.write_bytes(content)
+        return draft
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(empty_store, "_copied", copied)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _single_root_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Give HTTP clients of this process one root certificate: loading all takes 40 ms per client, and none is needed."""
+    """Give each TLS context one root certificate, also in processes that tests start: loading all takes 20 ms or more.
+
+    No test needs the others. The variables win over `certifi`, and over the paths that OpenSSL was built with.
+    """
     end = "-----END CERTIFICATE-----\n"
     path = tmp_path_factory.mktemp("certificates") / "one.pem"
     path.write_text(Path(certifi.where()).read_text("utf-8").partition(end)[0] + end, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certifi, "where", lambda: str(path))
+        patch.setenv("SSL_CERT_FILE", str(path))
+        patch.delenv("SSL_CERT_DIR", raising=False)
         yield
 
 

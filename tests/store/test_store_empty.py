@@ -12,6 +12,7 @@ import pytest
 
 from otel_agentic.config import StoreSettings
 from otel_agentic.engine.engine import Engine
+from otel_agentic.store.maintenance import empty_store
 from otel_agentic.store.maintenance.empty_store import place_empty_store
 from otel_agentic.store.maintenance.migrations import all_migrations
 from tests.stores import settings_for
@@ -27,6 +28,16 @@ _CATALOG = (
     "SELECT (SELECT count(*) FROM duckdb_indexes()), (SELECT count(*) FROM duckdb_sequences())",
     "SELECT tags FROM duckdb_databases() WHERE NOT internal",
 )
+
+
+# Bound when the module is collected; fixtures of the run replace the function later.
+_COPIED = empty_store._copied
+
+
+@pytest.fixture(autouse=True)
+def _copies_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Create stores as users do, not as copies of bytes like those of the other tests."""
+    monkeypatch.setattr(empty_store, "_copied", _COPIED)
 
 
 @pytest.fixture
