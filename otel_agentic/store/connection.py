@@ -148,7 +148,7 @@ _KEPT_MB: Final = 64
 def shrink_cache(con: DuckDBPyConnection, memory_limit_mb: int) -> None:
     """Return most of the memory in which DuckDB caches parts of the file to the operating system, which caches the file, too.
 
-    DuckDB itself frees what it has read only once it needs all that it may use.
+    DuckDB itself frees cached data only once it needs all memory that it may use.
 
     Args:
         con: a connection outside a transaction.
