@@ -40,9 +40,9 @@ class Watched:
         self.held_s: list[float] = []
         self.cpu_s: list[float] = []
         self._write = engine.store.write
-        engine.store.write = self.write  # type: ignore[method-assign]
+        engine.store.write = self.write  # type: ignore[method-assign, assignment]
 
-    def write(self, work: Callable[[Any], Any]) -> Any:
+    def write(self, work: Callable[[Any], Any], *, by_time: bool = False) -> Any:
         """Run work on the writer thread and measure it."""
 
         def timed(con: Any) -> Any:

@@ -206,7 +206,7 @@ def _server(tail: Tail) -> Iterator[AdminServer]:
         backend.run,
         size=lambda: 0,
         load=lambda: None,
-        commits=lambda: 0,
+        changes=lambda: 0,
         pool=pool,
         credentials=credentials,
         hosts=hosts,

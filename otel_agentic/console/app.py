@@ -110,7 +110,7 @@ class Console:
         self,
         run: Run,
         *,
-        commits: Callable[[], int],
+        changes: Callable[[], int],
         size: Callable[[], int],
         load: Callable[[], object],
         pool: CommandPool,
@@ -123,7 +123,7 @@ class Console:
 
         Args:
             run: runs commands.
-            commits: returns the number of transactions that the store has committed.
+            changes: returns how often the store has changed; the next window of unchanged results does not count.
             size: returns the size of the store, bytes.
             load: reads what makes look-ups in a large store fast.
             pool: the threads of commands.
@@ -133,7 +133,7 @@ class Console:
             tail: the live tail of the collector; None if this process receives no spans.
         """
         self._run = run
-        self._reports = Reports(commits)
+        self._reports = Reports(changes)
         self._size = size
         self._load = load
         self._pool = pool
@@ -160,6 +160,19 @@ class Console:
             Route("/logout", self._guarded(self._logout), methods=["POST"]),
             Route("/static/{name}", _static, methods=["GET"]),
         ]
+
+    def not_found(self, request: Request) -> Response | None:
+        """Return the page about an unknown path for a person with a session; None for others, such as programs."""
+        is_person = "text/html" in request.headers.get("accept", "")
+        if not is_person or not self._hosts.allows(request.headers.get("host", "")):
+            return None
+        session = self._session(request)
+        if session is None:
+            return None
+        text = f"There is no page {request.url.path[:_MAX_NAME]}: choose one above."
+        response = _error_page(PageRequest(request.url.path, {}, session), "Not found", text, 404)
+        response.headers.update(_HEADERS)
+        return response
 
     def _twins(self, path: str, function: PageFunction) -> list[Route]:
         return [
@@ -303,11 +316,8 @@ class Console:
     def _form(self, path: str, function: FormFunction) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request, session: Session) -> Response:
             if not session.may_write:
-                return _message(
-                    "Not allowed",
-                    "This session may only read: log in with a token of admin.review_token or admin.token.",
-                    status=403,
-                )
+                text = "This session may only read: log in with a token of admin.review_token or admin.token."
+                return _error_page(PageRequest(path, {}, session), "Not allowed", text, 403)
             page_request = PageRequest(path, await _form(request), session)
             with self._pool.slot():
                 client = self._client()
@@ -333,7 +343,12 @@ async def _explained(
     except Exception as error:  # noqa: BLE001 — every failure is a page
         _log.error("%s failed", request.url.path, exc_info=error)
         status, text = 500, "This page failed; the log of the collector contains the reason."
-    return _message("Not available", text, status=status) if _is_page(request) else _error(request, text, status)
+    if not _is_page(request):
+        return _error(request, text, status)
+    if session is _NO_SESSION:
+        return _message("Not available", text, status=status)
+    page_request = PageRequest(request.url.path, dict(request.query_params), session)
+    return _error_page(page_request, "Not available", text, status)
 
 
 def _is_page(request: Request) -> bool:
@@ -360,6 +375,11 @@ def _html(page: Page, request: PageRequest, as_of: datetime | None) -> Response:
         version=_version(),
     )
     return Response(text, media_type="text/html", status_code=page.status)
+
+
+def _error_page(request: PageRequest, title: str, text: str, status: int) -> Response:
+    """Return a page that states why the requested one is not there, with the navigation to the others."""
+    return _html(Page(template="error", values={"title": title, "text": text}, status=status), request, None)
 
 
 def _pending(request: PageRequest, pending: ReportPendingError) -> Response:

@@ -35,8 +35,12 @@ _REPORTS: Final = frozenset(
 _WRITES: Final = frozenset({"label", "truth_map", "truth_save"})
 _REUSE: Final = 5.0
 _MAX_REUSE_S: Final = 60.0
-#: The same while nothing is committed: only what the end of a period leaves out may differ then.
+#: The same while the store is unchanged: only what the end of a period leaves out may differ then. To compute slow reports takes
+#: at most this share of a core, too.
 _MAX_UNCHANGED_S: Final = 600.0
+_UNCHANGED_REUSE: Final = 60.0
+#: No page shows a report that is older than this, seconds, if the store has changed since.
+_MAX_AGE_S: Final = 600.0
 #: No page waits for a report that took longer than this, seconds, if there is an earlier one.
 _SLOW_S: Final = 1.0
 _MAX_REPORTS: Final = 32
@@ -49,26 +53,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Report:
-    """A result, the commits of the store before it was computed, when that ended, and how long it took, seconds."""
+    """A result, the changes of the store before it was computed, when that ended, and how long it took, seconds."""
 
     name: str
     result: Any
-    commits: int
+    changes: int
     at_s: float
     took_s: float
     at: datetime
     #: The result by type: to validate a report of many groups takes longer than the rest of a page.
     typed: dict[Any, Any] = field(default_factory=dict)
 
-    def is_current(self, now_s: float, commits: int) -> bool:
+    def is_current(self, now_s: float, changes: int) -> bool:
         age_s = now_s - self.at_s
-        if commits == self.commits:
-            return age_s < _MAX_UNCHANGED_S
+        if changes == self.changes:
+            return age_s < max(_MAX_UNCHANGED_S, _UNCHANGED_REUSE * self.took_s)
         return age_s < min(_MAX_REUSE_S, _REUSE * self.took_s)
 
     def is_better_than_none(self, now_s: float) -> bool:
-        """Return whether to display it while a new one is computed."""
-        return self.took_s > _SLOW_S and now_s - self.at_s < _MAX_UNCHANGED_S
+        """Return whether to display it until there is a new one."""
+        return self.took_s > _SLOW_S and now_s - self.at_s < _MAX_AGE_S
+
+    def is_due(self, now_s: float) -> bool:
+        """Return whether to compute a new one for the next page, which takes at most a sixth of a core for each report."""
+        return now_s - self.at_s >= _REUSE * self.took_s
 
     def of(self, kind: type[T]) -> T:
         if kind not in self.typed:
@@ -97,21 +105,21 @@ class _Awaited:
 class Reports:
     """The newest reports of one store. Thread-safe.
 
-    A report is reused for ten minutes as long as nothing was committed, and otherwise for 5 t, but at most a minute, if it took
-    t seconds, unless a verdict or a case was recorded in the meantime. So those of a small store are always current. Later, up to
-    ten minutes, one that took more than a second is returned while a thread computes a new one. Concurrent requests for a
+    A report that took t seconds is reused for ten minutes or 60 t, the longer of both, as long as the store is unchanged, and otherwise
+    for 5 t, but at most a minute, unless a verdict or a case was recorded in the meantime. So those of a small store are always
+    current. Later, up to ten minutes, one that took more than a second is returned, and after 5 t a thread computes a new one. Concurrent requests for a
     report compute it once. A request that does not wait gets an error instead of a report that takes longer, which is computed
     nevertheless, so that a later request gets it.
     """
 
-    def __init__(self, commits: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, changes: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         """Create the cache.
 
         Args:
-            commits: returns the number of transactions that the store has committed.
+            changes: returns how often the store has changed.
             clock: a monotonic clock, seconds.
         """
-        self._commits = commits
+        self._changes = changes
         self._clock = clock
         #: By command and arguments, the oldest first.
         self._reports: dict[bytes, _Report] = {}
@@ -149,10 +157,11 @@ class Reports:
             computing = self._computing.setdefault(key, threading.Lock())
         known = self._reports.get(key)
         if known is not None:
-            if known.is_current(self._clock(), self._commits()):
+            if known.is_current(self._clock(), self._changes()):
                 return known, True
             if known.is_better_than_none(self._clock()):
-                self._start_to_renew(computing, key, run, name, arguments)
+                if known.is_due(self._clock()):
+                    self._start_to_renew(computing, key, run, name, arguments)
                 return known, False
         if patience_s is None:
             return self._current(computing, key, run, name, arguments), True
@@ -223,15 +232,15 @@ class Reports:
         with computing:
             reports = self._reports
             known = reports.get(key)
-            began_s, commits = self._clock(), self._commits()
-            if known is not None and known.is_current(began_s, commits):
+            began_s, changes = self._clock(), self._changes()
+            if known is not None and known.is_current(began_s, changes):
                 return known
             result = run(name, arguments)
             now_s = self._clock()
             # A verdict that was recorded meanwhile replaced the dictionary: this result is not reused then.
             reports.pop(key, None)
             reports[key] = report = _Report(
-                name=name, result=result, commits=commits, at_s=now_s, took_s=now_s - began_s, at=datetime.now(UTC)
+                name=name, result=result, changes=changes, at_s=now_s, took_s=now_s - began_s, at=datetime.now(UTC)
             )
             for oldest in list(reports)[:-_MAX_REPORTS]:
                 reports.pop(oldest, None)

@@ -384,8 +384,16 @@ class LiveCollector(EngineListener):
         tls = None if files is None else ServerTls(files)
         hosts = Hosts(parse_address(admin.address), admin.allowed_hosts)
         roles = {name: command.role for name, command in registered().items()}
-        pages = self._console(credentials, hosts).routes() if admin.console else ()
-        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, roles=roles, pages=pages)
+        console = self._console(credentials, hosts) if admin.console else None
+        app = build_app(
+            self,
+            credentials=credentials,
+            hosts=hosts,
+            pool=self._commands,
+            roles=roles,
+            pages=console.routes() if console is not None else (),
+            not_found=console.not_found if console is not None else None,
+        )
         guarded = credentials.guards("feedback", "query", "review", "admin")
         return AdminServer(app, admin.address, guarded=guarded, insecure=insecure, tls=tls)
 
@@ -393,7 +401,7 @@ class LiveCollector(EngineListener):
         secret = secret_of(self.settings.store.db)
         return Console(
             self.run,
-            commits=lambda: self.engine.store.commits,
+            changes=lambda: self.engine.store.changes,
             size=self._store_bytes,
             load=lambda: self.engine.store.known_ids.since([]),
             pool=self._commands,

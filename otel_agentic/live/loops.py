@@ -596,7 +596,9 @@ class WindowLoop(BackgroundLoop):
                 current = self._set_gauges(table.at([now_ns]), now_ns)
                 if ends or changes:
                     rows = table.at(ends)
-                    self._engine.store.write(lambda con: self._save(con, rows, ends, changes, now_ns))
+                    self._engine.store.write(
+                        lambda con: self._save(con, rows, ends, changes, now_ns), by_time=not changes
+                    )
                 self._due_ends.computed(now_ns)
                 return current
         current = self.show()
@@ -619,7 +621,7 @@ class WindowLoop(BackgroundLoop):
             for number, portion in enumerate(portions):
                 if number and self._stopping.is_set():
                     return written  # the other ends are due at the next start, because the changes stay recorded
-                written += self._store(portion, now_ns)
+                written += self._store(portion, now_ns, by_time=not changes)
             if changes:
                 self._engine.store.write(lambda con: forget_changes(con, changes))
             self._due_ends.computed(now_ns)
@@ -641,10 +643,10 @@ class WindowLoop(BackgroundLoop):
         save_windows(con, rows, ends, now_ns)
         forget_changes(con, changes)
 
-    def _store(self, ends: Sequence[int], now_ns: int) -> int:
+    def _store(self, ends: Sequence[int], now_ns: int, *, by_time: bool) -> int:
         with self._engine.store.read() as con:
             table = self._count(con, ends) if len(ends) <= _FEW else self._count_in_memory(con, ends)
-        return self._engine.store.write(lambda con: save_windows(con, table, ends, now_ns))
+        return self._engine.store.write(lambda con: save_windows(con, table, ends, now_ns), by_time=by_time)
 
     def _count(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats

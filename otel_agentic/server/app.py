@@ -52,6 +52,7 @@ _log = logging.getLogger(__name__)
 #: The largest request body, bytes; a command with all its case files is far smaller.
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _UNAUTHORIZED: Final = 401
+_NOT_FOUND: Final = 404
 _JSON: Final = "application/json"
 _UNAVAILABLE: Final = 503
 #: Retry delay for rejected clients, seconds.
@@ -144,12 +145,13 @@ def build_app(
     pool: CommandPool,
     roles: Mapping[str, Role] = MappingProxyType({}),
     pages: Sequence[Route] = (),
+    not_found: Callable[[Request], Response | None] | None = None,
 ) -> Starlette:
     """Return the app.
 
     Commands and `/metrics` are answered only under the names of `hosts`, and not for web pages of other sites. If a token is
     set, they require it: `roles` has the roles of the commands that do not need `admin`; `/metrics` needs `query`. `pages` are the routes of the
-    console, which checks its own sessions.
+    console, which checks its own sessions, and `not_found` returns its page about an unknown path, or None for programs.
     """
     scraping = CommandPool(_SCRAPES)
 
@@ -172,9 +174,19 @@ def build_app(
         ready = backend.ready
         return _json({"ready": ready}, status=200 if ready else 503)
 
+    async def not_served(request: Request, error: Exception) -> Response:
+        """Answer an unknown path or method, in the format of all errors, or as a page."""
+        assert isinstance(error, HTTPException)  # noqa: S101 — registered for these only
+        if error.status_code == _NOT_FOUND and not_found is not None and (page := not_found(request)) is not None:
+            return page
+        message = f"{request.method} {request.url.path}: {error.detail}; commands are sent by POST to /v1/commands/NAME"
+        answer = _rejection(error.status_code, "NotServed", message)
+        answer.headers.update(error.headers or {})
+        return answer
+
     commands = _Commands(backend, pool, lambda request, needed: _refusal(request, credentials, needed, hosts), roles)
     return Starlette(
-        exception_handlers={Exception: _server_error, HTTPException: _not_served},
+        exception_handlers={Exception: _server_error, HTTPException: not_served},
         routes=[
             Route("/v1/commands/{name}", commands, methods=["POST"]),
             Route("/v1/feedback", commands, methods=["POST"]),
@@ -228,15 +240,6 @@ class _Commands:
 
 async def _server_error(_: Request, error: Exception) -> Response:
     return _error_response(error)
-
-
-async def _not_served(request: Request, error: Exception) -> Response:
-    """Answer an unknown path or method, in the format of all errors."""
-    assert isinstance(error, HTTPException)  # noqa: S101 — registered for these only
-    message = f"{request.method} {request.url.path}: {error.detail}; commands are sent by POST to /v1/commands/NAME"
-    answer = _rejection(error.status_code, "NotServed", message)
-    answer.headers.update(error.headers or {})
-    return answer
 
 
 def _refusal(request: Request, credentials: Credentials, needed: Role, hosts: Hosts) -> Response | None:

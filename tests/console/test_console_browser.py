@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from otel_agentic.console.pages import PAGES
+from otel_agentic.console.reports import Reports
 from otel_agentic.net.tickets import new_ticket, secret_of
 from otel_agentic.render.text import ratio
 from tests.cli.hostile import build_hostile, planted_columns
@@ -36,6 +38,8 @@ _OTHERS = [
     "/monitors",
     "/tail",
 ]
+#: Pages that state an error, with their status.
+_ERRORS = {"/nowhere": 404, "/span": 400, "/conversation?id=nowhere": 400, "/sql?q=SELEC+1": 400}
 _PAGES = ["/", *(path for path in PAGES if path not in {"/conversation", "/span"}), _CONVERSATION, *_OTHERS]
 _WIDTHS = (1280, 390)
 #: Columns of the store that contain markup.
@@ -82,6 +86,34 @@ def test_pages_fit_their_window_and_are_accessible_without_a_message(
     for path in _PAGES:
         assert problems_of(page, console.url + path) == []
     assert messages == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_errors_and_reports_being_computed_fit_their_window_and_are_accessible(
+    browser: Browser, console: RunningConsole, messages: list[str], monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    page = open_console(browser, console, "ana", messages, color_scheme=scheme)
+    statuses = []
+    page.on("response", lambda answer: statuses.append((answer.url.removeprefix(console.url), answer.status)))
+    for path in _ERRORS:
+        assert problems_of(page, console.url + path) == []
+        assert page.get_by_role("navigation").get_by_role("link", name="Tools").is_visible()
+    assert [statuses.count(error) for error in _ERRORS.items()] == [len(_WIDTHS)] * len(_ERRORS)
+    assert all("the server responded with a status of 4" in message for message in messages)
+
+    monkeypatch.setattr("otel_agentic.console.app._PATIENCE_S", 0.0)
+    monkeypatch.setattr("otel_agentic.console.app._RELOAD_S", 3600)  # it must not reload itself while it is checked
+    released, current = threading.Event(), Reports._current
+    monkeypatch.setattr(Reports, "_current", lambda *arguments: released.wait(120) and current(*arguments))
+    path = f"/tools?since=30d&agent={scheme}"  # which no other test requests, so that it is computed
+    assert problems_of(page, console.url + path) == []
+    assert page.get_by_role("heading", name="Computing the report").is_visible()
+    assert [status for target, status in statuses if target == path] == [202, 202]
+
+    released.set()
+    monkeypatch.setattr("otel_agentic.console.app._PATIENCE_S", 120.0)
+    page.get_by_role("link", name="reload it now").click()
+    assert page.get_by_role("heading", name="Tools").first.is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -41,6 +41,31 @@ def test_a_page_needs_a_session(console: RunningConsole) -> None:
     assert (twin.status_code, twin.json()["error"][:10]) == (401, "no session")
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/nowhere", 404, "There is no page /nowhere"),
+        ("/conversation?id=nowhere", 400, "nowhere"),
+        ("/span", 400, "/span needs the parameter trace_id"),
+    ],
+)
+def test_an_error_is_a_page_with_the_navigation_for_a_person_with_a_session(
+    console: RunningConsole, path: str, status: int, text: str
+) -> None:
+    page = {"accept": "text/html"}
+    with console.session() as client:
+        answer = client.get(path, headers=page)
+        target, mark, query = path.partition("?")
+        program = client.get(f"{target}.json{mark}{query}", headers={"accept": "application/json"})
+
+    assert (answer.status_code, text in answer.text) == (status, True)
+    assert '<a href="/tools">Tools</a>' in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "Tools" not in program.text
+    without = httpx.get(f"{console.url}{path}", headers=page)
+    assert (without.status_code, "Tools" in without.text) == (404 if path == "/nowhere" else 401, False)
+
+
 def test_a_ticket_opens_one_session_and_only_by_a_form(console: RunningConsole) -> None:
     ticket = new_ticket(secret_of(console.db), "ana")
     with httpx.Client(base_url=console.url, headers=_FORM) as client:
@@ -126,7 +151,8 @@ def test_a_token_opens_a_session_of_its_role(guarded: RunningConsole) -> None:
         assert client.post("/login", data={"token": "reader", "name": "Bo"}).status_code == 303
         assert "Bo (read-only)" in client.get("/").text
         for form in ("/label", "/case", "/acknowledge"):
-            assert client.post(form, data={"id": "x", "verdict": "pass", "record": "{}"}).status_code == 403
+            refused = client.post(form, data={"id": "x", "verdict": "pass", "record": "{}"})
+            assert (refused.status_code, '<a href="/tools">Tools</a>' in refused.text) == (403, True)
         assert client.post("/logout").status_code == 200
         assert client.get("/").status_code == 401
 
