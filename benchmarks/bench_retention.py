@@ -40,7 +40,7 @@ class Watched:
         self.held_s: list[float] = []
         self.cpu_s: list[float] = []
         self._write = engine.store.write
-        engine.store.write = self.write  # type: ignore[method-assign, assignment]
+        engine.store.write = self.write  # type: ignore[method-assign]
 
     def write(self, work: Callable[[Any], Any], *, by_time: bool = False) -> Any:
         """Run work on the writer thread and measure it."""
@@ -53,7 +53,7 @@ class Watched:
                 self.held_s.append(time.perf_counter() - began)
                 self.cpu_s.append(time.thread_time() - cpu)
 
-        return self._write(timed)
+        return self._write(timed, by_time=by_time)
 
 
 def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[float]:
