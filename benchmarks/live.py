@@ -170,7 +170,7 @@ def _show_result(served: Serving, workload: Workload, sent: Sent, chats: int) ->
     print(
         f"  acknowledged after {p50_ms:,.0f} ms (median), {p99_ms:,.0f} ms (99 %); {len(sent.refused):,} requests refused"
     )
-    print(f"  memory: {served.largest_rss_bytes / 2**20:,.0f} MiB at most, with the workers")
+    print(f"  memory: {served.largest_memory_bytes / 2**20:,.0f} MiB at most, with the workers")
 
 
 def _percentiles(delays_ms: Sequence[float]) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
+import re
 import signal
 import subprocess
 import sys
@@ -37,7 +37,7 @@ from otel_agentic.net.server_file import server_file
 _START_S: Final = 30.0
 _SAMPLE_S: Final = 0.25
 _PROBE_BYTES: Final = 4096
-_PAGE_BYTES: Final = resource.getpagesize()
+_PSS: Final = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Held:
     sent: Sent
     stored: int
     twice: int
-    largest_rss_bytes: int
+    largest_memory_bytes: int
     cpu_s: float
     sender_cpu_s: float
     drain_s: float
@@ -70,15 +70,15 @@ class Serving:
         self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=folder)  # noqa: S603 — our own command
         self.live = self._await()
         self.ready_cpu_s = self.cpu_s()
-        self.largest_rss_bytes = 0
+        self.largest_memory_bytes = 0
         self.disk_ms: list[float] = []
         self._watching = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
 
-    def rss_bytes(self) -> int:
-        """Return the resident memory of the process and its workers."""
-        return sum(map(_rss_bytes, (self.process.pid, *children_of(self.process.pid))))
+    def memory_bytes(self) -> int:
+        """Return the resident memory of the process and its workers, where pages that they share count once."""
+        return sum(map(_pss_bytes, (self.process.pid, *children_of(self.process.pid))))
 
     def cpu_s(self) -> float:
         """Return the CPU time of the process and its workers."""
@@ -106,15 +106,17 @@ class Serving:
     def _watch(self) -> None:
         with self.db.with_name("probe").open("wb", buffering=0) as probe:
             while not self._watching.wait(_SAMPLE_S):
-                self.largest_rss_bytes = max(self.largest_rss_bytes, self.rss_bytes())
+                self.largest_memory_bytes = max(self.largest_memory_bytes, self.memory_bytes())
                 began = time.monotonic()
                 probe.write(bytes(_PROBE_BYTES))
                 os.fsync(probe.fileno())
                 self.disk_ms.append((time.monotonic() - began) * 1e3)
 
 
-def _rss_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
+def _pss_bytes(pid: int) -> int:
+    """Return the proportional set size of a process: of a page that several processes map, its share."""
+    match = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text("ascii"))
+    return int(match[1]) * 1024 if match else 0
 
 
 @contextmanager
@@ -162,7 +164,7 @@ def hold(folder: Path, load: Load, *options: str) -> Held:
         sent=sent,
         stored=rows,
         twice=twice,
-        largest_rss_bytes=served.largest_rss_bytes,
+        largest_memory_bytes=served.largest_memory_bytes,
         cpu_s=cpu_s,
         sender_cpu_s=sender_cpu_s,
         drain_s=drain_s,
@@ -186,7 +188,7 @@ def show(held: Held, load: Load) -> None:
     print(f"  answer after  {delays} ms (from the scheduled time)")
     probed = ", ".join(f"p{percent:g} {np.percentile(held.disk_ms, percent):,.0f}" for percent in (50, 99, 100))
     print(f"  disk          {probed} ms for a bare write and sync of 4 KiB")
-    print(f"  memory        {held.largest_rss_bytes / 2**20:>12,.0f} MiB at most")
+    print(f"  memory        {held.largest_memory_bytes / 2**20:>12,.0f} MiB at most")
     each_us = held.cpu_s / max(held.stored, 1) * 1e6
     print(
         f"  CPU           {held.cpu_s:>12,.1f} s of the collector ({each_us:.0f} us a span), {held.sender_cpu_s:,.1f} s of the sender"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.spans import Inserted, StoredTraces, TraceRows
 
 #: Estimated memory of the spans and segments in memory, of one process or of all workers.
-MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 32 * 1024 * 1024
 #: Memory of a span and its segment in addition to its text: measured 7 to 11 KB for small chats, recordings and long
 #: histories. The largest, so that the limit holds.
 _SPAN_BYTES: Final = 11 * 1024

@@ -6,16 +6,17 @@ provides connections, detects that DuckDB invalidated the database, and opens th
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 import duckdb
 
@@ -132,7 +133,7 @@ def open_database(
             con.execute("SET allowed_directories = $folders", {"folders": [str(export_folder.resolve())]})
         con.execute("SET enable_external_access = false")  # allowed folders can be set only before this
         if not read_only:
-            con.execute("SET allowed_configs = ['memory_limit']")  # for `shrink_cache`
+            con.execute("SET allowed_configs = ['memory_limit']")  # for `release_memory`
         con.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         if con is not None:
@@ -141,24 +142,41 @@ def open_database(
     return con
 
 
-#: Memory that DuckDB keeps after `shrink_cache`, MB.
-_KEPT_MB: Final = 64
+#: Memory that DuckDB keeps after `release_memory`, MB.
+_KEPT_MB: Final = 16
 
 
-def shrink_cache(con: DuckDBPyConnection, memory_limit_mb: int) -> None:
-    """Return most of the memory in which DuckDB caches parts of the file to the operating system, which caches the file, too.
+def release_memory(con: DuckDBPyConnection, memory_limit_mb: int) -> None:
+    """Return freed memory, and most of the memory in which DuckDB caches parts of the file, to the operating system.
 
-    DuckDB itself frees cached data only once it needs all memory that it may use.
+    The operating system caches the file, too; DuckDB itself frees cached data only once it needs all memory that it may
+    use.
 
     Args:
         con: a connection outside a transaction.
         memory_limit_mb: the memory that DuckDB may use, before and after.
     """
-    try:
+    with suppress(duckdb.OutOfMemoryException):  # queries need more now
         con.execute(f"SET memory_limit = '{min(_KEPT_MB, memory_limit_mb)}MB'")
-    except duckdb.OutOfMemoryException:
-        return  # queries need more now
-    con.execute(f"SET memory_limit = '{memory_limit_mb}MB'")
+        con.execute(f"SET memory_limit = '{memory_limit_mb}MB'")
+    trim_heap()
+
+
+def trim_heap() -> None:
+    """Return freed memory of the C library's heap to the operating system, where the C library is glibc."""
+    if _malloc_trim is not None:
+        _malloc_trim(0)
+
+
+def _find_malloc_trim() -> Callable[[int], int] | None:
+    """Return glibc's function; a thread's own heap otherwise keeps what it freed for as long as the process runs."""
+    try:
+        return cast("Callable[[int], int]", ctypes.CDLL(None).malloc_trim)
+    except (AttributeError, OSError, TypeError):  # not glibc; Windows cannot name the program itself
+        return None
+
+
+_malloc_trim: Final = _find_malloc_trim()
 
 
 def _threads(memory_limit_mb: int) -> int:

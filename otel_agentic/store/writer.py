@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import duckdb
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
-from otel_agentic.store.connection import ConnectionManager, describe, error_summary, is_disk_full, shrink_cache
+from otel_agentic.store.connection import ConnectionManager, describe, error_summary, is_disk_full, release_memory
 from otel_agentic.store.spans import SpanTables, receipt_of
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ class Writer:
                 self._store(jobs)
             is_due = self._database.problem is None and (jobs == [] or self._checkpoints.is_due())
             if is_due and self._checkpoint() is None:
-                shrink_cache(self._con, self._memory_limit_mb)
+                release_memory(self._con, self._memory_limit_mb)
 
     def _store(self, group: list[BatchJob]) -> None:
         batches, started_s = [job.batch for job in group], time.monotonic()
