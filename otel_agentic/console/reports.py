@@ -35,11 +35,8 @@ _REPORTS: Final = frozenset(
 _WRITES: Final = frozenset({"label", "truth_map", "truth_save"})
 _REUSE: Final = 5.0
 _MAX_REUSE_S: Final = 60.0
-#: The same while the store is unchanged: only what the end of a period leaves out may differ then. To compute slow reports takes
-#: at most this share of a core, too.
-_MAX_UNCHANGED_S: Final = 600.0
-_UNCHANGED_REUSE: Final = 60.0
-#: No page shows a report that is older than this, seconds, if the store has changed since.
+#: A report is current for this long while the store is unchanged, seconds: only what the end of a period leaves out may
+#: differ then. If the store has changed, no page shows a report that is older.
 _MAX_AGE_S: Final = 600.0
 #: No page waits for a report that took longer than this, seconds, if there is an earlier one.
 _SLOW_S: Final = 1.0
@@ -66,13 +63,11 @@ class _Report:
 
     def is_current(self, now_s: float, changes: int) -> bool:
         age_s = now_s - self.at_s
-        if changes == self.changes:
-            return age_s < max(_MAX_UNCHANGED_S, _UNCHANGED_REUSE * self.took_s)
-        return age_s < min(_MAX_REUSE_S, _REUSE * self.took_s)
+        return age_s < (_MAX_AGE_S if changes == self.changes else min(_MAX_REUSE_S, _REUSE * self.took_s))
 
-    def is_better_than_none(self, now_s: float) -> bool:
-        """Return whether to display it until there is a new one."""
-        return self.took_s > _SLOW_S and now_s - self.at_s < _MAX_AGE_S
+    def is_better_than_none(self, now_s: float, changes: int) -> bool:
+        """Return whether to display it, with its time, until there is a new one."""
+        return self.took_s > _SLOW_S and (changes == self.changes or now_s - self.at_s < _MAX_AGE_S)
 
     def is_due(self, now_s: float) -> bool:
         """Return whether to compute a new one for the next page, which takes at most a sixth of a core for each report."""
@@ -105,11 +100,11 @@ class _Awaited:
 class Reports:
     """The newest reports of one store. Thread-safe.
 
-    A report that took t seconds is reused for ten minutes or 60 t, the longer of both, as long as the store is unchanged, and otherwise
-    for 5 t, but at most a minute, unless a verdict or a case was recorded in the meantime. So those of a small store are always
-    current. Later, up to ten minutes, one that took more than a second is returned, and after 5 t a thread computes a new one. Concurrent requests for a
-    report compute it once. A request that does not wait gets an error instead of a report that takes longer, which is computed
-    nevertheless, so that a later request gets it.
+    A report that took t seconds is reused for ten minutes while the store is unchanged, and otherwise for 5 t, but at most a
+    minute, unless a verdict or a case was recorded in the meantime. So those of a small store are always current. Later, one that
+    took more than a second is returned, for up to ten minutes if the store has changed, and after 5 t a thread computes a new
+    one. Concurrent requests for a report compute it once. A request that does not wait gets an error instead of a report that
+    takes longer, which is computed nevertheless, so that a later request gets it.
     """
 
     def __init__(self, changes: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
@@ -157,10 +152,11 @@ class Reports:
             computing = self._computing.setdefault(key, threading.Lock())
         known = self._reports.get(key)
         if known is not None:
-            if known.is_current(self._clock(), self._changes()):
+            now_s, changes = self._clock(), self._changes()
+            if known.is_current(now_s, changes):
                 return known, True
-            if known.is_better_than_none(self._clock()):
-                if known.is_due(self._clock()):
+            if known.is_better_than_none(now_s, changes):
+                if known.is_due(now_s):
                     self._start_to_renew(computing, key, run, name, arguments)
                 return known, False
         if patience_s is None:
