@@ -215,9 +215,9 @@ class MonitorLoop(BackgroundLoop):
         for monitor in monitors:
             broken_ns, changed_ns = logged.get(monitor_key(monitor), (None, None))
             if monitor.alarmed_ns is not None and broken_ns is None:
-                yield _alarm(monitor, "broken", monitor.alarmed_ns, alarm_text(monitor))
+                yield _alarm(monitor, "broken", monitor.alarmed_ns, alarm_text(monitor, monitor.alarmed_ns))
             if monitor.changed_ns is not None and (changed_ns is None or monitor.changed_ns > changed_ns):
-                yield _alarm(monitor, "fell", monitor.changed_ns, change_text(monitor))
+                yield _alarm(monitor, "fell", monitor.changed_ns, change_text(monitor, monitor.changed_ns))
 
     def _run(self) -> None:
         # If an iteration fails, gauges keep their last values, and the next iteration starts from the same state.

@@ -6,6 +6,7 @@ The evidence over time is not stored: it is computed from the final results, as 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -194,23 +195,23 @@ def _history(monitor: Monitor, trace: Trace, since_ns: int | None) -> EvidenceHi
     )
 
 
-def alarm_text(monitor: Monitor) -> str:
-    """Return the log line of a broken objective."""
+def alarm_text(monitor: Monitor, alarmed_ns: int) -> str:
+    """Return the log line of an objective that was broken at a time."""
     objective = monitor.objective
     return (
         f"{_named(monitor.key)}: {objective.label} is broken: e-value {monitor.e_value:.3g} after {monitor.n:,} "
         f"conversations{_in_blocks(monitor)}, {monitor.c:,} of them correct; it reached {1 / objective.alpha:.4g} at the conversation that ended "
-        f"{_iso(monitor.alarmed_ns)}. Such an alarm is false in at most {100 * objective.alpha:.3g} % of agents, ever"
+        f"{_second(alarmed_ns)}. Such an alarm is false in at most {100 * objective.alpha:.3g} % of agents, ever."
     )
 
 
-def change_text(monitor: Monitor) -> str:
-    """Return the log line of a fall below the objective."""
+def change_text(monitor: Monitor, changed_ns: int) -> str:
+    """Return the log line of a fall below the objective that was detected at a time."""
     return (
         f"{_named(monitor.key)}: the pass rate seems to have fallen below {monitor.p0:.3f} "
-        f"({monitor.objective.label}), detected at the conversation that ended {_iso(monitor.changed_ns)}. Without a fall, "
-        f"such alarms are {monitor.objective.target_run_length:,.6g} "
-        f"{'conversations' if monitor.block == 'none' else 'blocks'} apart or more, on average"
+        f"({monitor.objective.label}), detected at the conversation that ended {_second(changed_ns)}. Without "
+        f"a fall, such alarms are {monitor.objective.target_run_length:,.6g} "
+        f"{'conversations' if monitor.block == 'none' else 'blocks'} apart or more, on average."
     )
 
 
@@ -248,6 +249,10 @@ def _status(monitor: Monitor, pending: int) -> ObjectiveStatus:
 def _named(key: GroupKey) -> str:
     parts = {"agent": key.agent, "version": key.agent_version, "environment": key.environment, "service": key.service}
     return ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "agent without a name"
+
+
+def _second(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(time_ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _iso(time_ns: int | None) -> str | None:
