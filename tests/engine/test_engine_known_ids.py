@@ -93,7 +93,7 @@ def rows_after(
                 rebuilder.rebuild(touched, lambda _: None)
                 if hour % 2:
                     rebuilder.close(stored_conversations(engine).keys(), ())
-            if not searches_all:
+            if not (searches_all or pool):
                 check_each_conversation(engine)
             result = contents(engine)
     return {name: rows for name, rows in result.items() if name not in {"schema_migrations", "instance"}}
