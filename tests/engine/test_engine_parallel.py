@@ -101,7 +101,7 @@ COMMITS = 3
 
 def arriving(db: Path, pool: WorkerPool | None) -> dict[str, list[tuple[Any, ...]]]:
     """Return every row of a collector's new file after spans arrived in several commits, with rebuilds in between."""
-    talks = spoken(12)
+    talks = spoken(8)
     with Engine(settings_for(db), create=True, clock=lambda: NOON_NS, collecting=True) as engine:
         rebuilder, touched = rebuilder_over(engine, pool), AffectedItems(keys=frozenset(), loose_traces=frozenset())
         for number in range(COMMITS):
@@ -123,7 +123,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any,
 def test_workers_rebuild_what_arrives_in_parts_as_one_process_does(
     tmp_path: Path, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[tuple[Any, ...]]]
 ) -> None:
-    assert len(alone["conversations"]) > 12
+    assert len(alone["conversations"]) > 8
 
     assert alone == arriving(tmp_path / "over.duckdb", pool)
     monkeypatch.setattr("otel_agentic.engine.pooled_rebuild._MOST_IN_PART", 3)
