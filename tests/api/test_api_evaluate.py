@@ -365,12 +365,12 @@ def test_a_table_has_the_same_columns_in_every_form_and_its_values_their_types(t
 def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pandas", "pyarrow"):
         monkeypatch.setitem(sys.modules, name, None)
-    found = evaluate(PASSING, CASE)
+    result = evaluate(PASSING, CASE)
 
     with pytest.raises(UsageError) as pandas:
-        found.to_pandas()
+        result.to_pandas()
     with pytest.raises(UsageError) as arrow:
-        found.to_arrow()
+        result.to_arrow()
 
     extra = "pip install 'otel-agentic[notebook]'"
     assert [f"to_pandas needs pandas: {extra}", f"to_arrow needs pyarrow: {extra}"] == [
