@@ -39,6 +39,10 @@ sys.dont_write_bytecode = False
 # A background job of a shell ignores SIGINT, and so would each process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# A worker that ends has sent its results: to free all tests one by one would take seconds. Handlers that are
+# registered later run before.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    atexit.register(os._exit, 0)
 # Until all tests are collected: hardly any object of the collection is freed.
 gc.disable()
 

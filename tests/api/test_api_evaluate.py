@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
@@ -363,22 +362,20 @@ def test_a_table_has_the_same_columns_in_every_form_and_its_values_their_types(t
         assert ([2], "[2]") == (frame["actual"][0], arrow["actual"][0].as_py())
 
 
-def test_without_pandas_the_extra_is_named() -> None:
-    program = (
-        "import sys; sys.modules['pandas'] = sys.modules['pyarrow'] = None\n"
-        "from otel_agentic import UsageError, evaluate\n"
-    ).replace("UsageError, ", "") + (
-        "from otel_agentic.errors import UsageError\n"
-        f"found = evaluate({PASSING!r}, {CASE!r})\n"
-        "for method in (found.to_pandas, found.to_arrow):\n"
-        "    try:\n"
-        "        method()\n"
-        "    except UsageError as error:\n"
-        "        print(error)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pandas", "pyarrow"):
+        monkeypatch.setitem(sys.modules, name, None)
+    result = evaluate(PASSING, CASE)
+
+    with pytest.raises(UsageError) as pandas:
+        result.to_pandas()
+    with pytest.raises(UsageError) as arrow:
+        result.to_arrow()
+
     extra = "pip install 'otel-agentic[notebook]'"
-    assert [f"to_pandas needs pandas: {extra}", f"to_arrow needs pyarrow: {extra}"] == ran.stdout.splitlines()
+    assert [f"to_pandas needs pandas: {extra}", f"to_arrow needs pyarrow: {extra}"] == [
+        str(missing.value) for missing in (pandas, arrow)
+    ]
 
 
 # What people hand over that is nearly right

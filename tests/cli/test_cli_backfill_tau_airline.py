@@ -47,6 +47,7 @@ def test_every_second_end_gives_the_published_rate_of_a_trial(backfill: Ran, db:
     assert passage(backfill.out) == snapshot("9 window ends, 2026-03-02 09:00 to 2026-03-10 09:00 UTC, every 1d")
 
 
+@pytest.mark.slow  # of a small store: tests/backfill/test_backfill_run.py and tests/cli/test_cli_backfill.py
 def test_the_same_again_changes_nothing(backfill: Ran, db: Path) -> None:
     rows = ("query", "SELECT * FROM windows ORDER BY ALL", "--db", db, "--format", "json")
     before = done(*rows).json

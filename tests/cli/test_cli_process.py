@@ -130,7 +130,10 @@ def test_a_reader_that_goes_away_is_no_failure(shop: Shop, command: tuple[str, .
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="asks /proc whether the command has opened the file")
-@pytest.mark.parametrize("command", [("query", "SELECT sum(random()) FROM range(10000000000)"), ("ingest", "-")])
+@pytest.mark.parametrize(
+    "command",
+    [("query", "SELECT sum(random()) FROM range(10000000000)"), pytest.param(("ingest", "-"), marks=pytest.mark.slow)],
+)
 def test_ctrl_c_ends_at_once_with_130_and_without_a_traceback(command: tuple[str, ...], tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     if command[0] == "query":  # of its own: the process that runs the query may outlive the command by a moment

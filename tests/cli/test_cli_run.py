@@ -101,6 +101,7 @@ def test_an_agent_that_crashes_always_is_reported_under_the_name_of_its_program(
     assert [row[:3] for row in outcomes()] == [["crash", "fail", "agent_error"]]
 
 
+@pytest.mark.slow  # one in Python is in the tests above
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 def test_a_program_in_javascript_is_run_like_one_in_python() -> None:
     cases = write_cases(["Where is it?"])
@@ -143,7 +144,7 @@ def test_a_run_that_cannot_start_says_what_to_give(arguments: tuple[str, ...], m
 
 
 def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> None:
-    cases = write_cases(["wrong"], ["crash"], ["first", "second"])
+    cases = write_cases(["crash"], ["first", "second"])
     command = ("--k", 2, "--cases", cases, "--", *PYTHON_AGENT)
 
     in_turn = attempted(*command, "{query}")
@@ -152,9 +153,9 @@ def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> Non
     at_once = attempted("--jobs", 4, *command, "{query}")
 
     assert at_once.code == in_turn.code == 0
-    assert at_once.out.splitlines()[:6] == in_turn.out.splitlines()[:6]
+    assert at_once.out.splitlines()[:4] == in_turn.out.splitlines()[:4]
     assert outcomes() == outcomes_in_turn
-    assert len({state[0] for state in states_in_turn}) == 6
+    assert len({state[0] for state in states_in_turn}) == 4
     assert unnamed(rows_of(STATES)) == unnamed(states_in_turn)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -38,11 +39,10 @@ def spoken(conversation_id: str, words: str, user: str) -> SpanBatch:
     )
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    """A store with two conversations, one of them with a note, feedback and a case."""
-    file = tmp_path / "store" / "t.duckdb"
-    file.parent.mkdir()
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two conversations, one of them with a note, feedback and a case. Copy it."""
+    file = tmp_path_factory.mktemp("erased") / "t.duckdb"
     with Engine(settings_for(file), create=True) as engine:
         feed(engine, spoken("mine", WORDS, PERSON))
         feed(engine, spoken("other", "Lisbon", "someone-else"))
@@ -50,6 +50,14 @@ def db(tmp_path: Path) -> Path:
     done("label", "mine", "fail", "--note", f"{WORDS} was booked", "--as", "ann", "--db", file)
     done("evaluate", "--db", file)
     return file
+
+
+@pytest.fixture
+def db(tmp_path: Path, filled: Path) -> Path:
+    """A copy of the filled store, in a folder of its own."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return Path(shutil.copy(filled, folder))
 
 
 def contains(folder: Path, text: str) -> list[str]:

@@ -149,7 +149,7 @@ def test_errors_are_wrapped_between_words_on_a_terminal(monkeypatch: pytest.Monk
     assert max(map(len, wrapped)) <= 80 < len(unwrapped[0])
 
 
-@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("width", [80, pytest.param(160, marks=pytest.mark.slow)])
 def test_no_command_prints_wider_than_the_terminal(shop: Shop, width: int) -> None:
     on_db = ("--db", shop.db)
     commands: list[tuple[str | Path, ...]] = [

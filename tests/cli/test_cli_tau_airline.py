@@ -141,6 +141,7 @@ def test_exported_lines_have_the_shape_of_the_contract(airline: Airline) -> None
                 assert call["step"] >= 1
 
 
+@pytest.mark.slow  # without the command line: tests/evaluation/test_evaluation_run.py
 def test_ingesting_and_evaluating_again_changes_nothing(airline: Airline) -> None:
     before, report = exported(airline), done(*_REPORT, "--db", airline.db).json
 

@@ -246,7 +246,7 @@ def test_every_span_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
 
 def test_every_turn_of_a_long_conversation_is_reachable_in_pages_of_bounded_size(tmp_path: Path) -> None:
     script, turns = AgentRunScript(conversation_id="long"), []
-    for number in range(100):
+    for number in range(75):
         results = [scripted_call("book", {"seat": seat}, result="Booked. " * 100) for seat in range(4)]
         script = script.ask(f"Book train {number}. " * 20).calls(*results).answers(f"Train {number} is booked. " * 20)
         seats = [{"tool_name": "book", "parameters": {"seat": 9 if number == 70 else seat}} for seat in range(4)]
@@ -274,10 +274,10 @@ def test_every_turn_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
             (later,) = {unescape(link) for link in re.findall(r'href="([^"]+)">Later turns', reviewed.text)}
             assert 'id="c-t31"' in session.get(later).text
 
-    assert numbers == [str(number) for number in range(1, 101)]
+    assert numbers == [str(number) for number in range(1, 76)]
     assert chip.endswith("#c-t71")
     assert "no turn at this position" in text_of(beyond)
-    assert "/conversation?id=long&turns=90" in links_of(beyond)
+    assert "/conversation?id=long&turns=60" in links_of(beyond)
 
 
 def test_a_conversation_opens_although_others_share_its_id(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_everything_in_them_was_captured_and_named() -> None:
     assert 50 == len({item.case_id for item in result} - {None})
 
 
+@pytest.mark.slow  # of small conversations: test_conversations_metamorphic.py
 @pytest.mark.parametrize("notation", ["structured", "sibling", "openinference"])
 def test_the_same_conversations_in_another_notation_are_the_same(notation: str) -> None:
     dressed = read(f"variant-{notation}")

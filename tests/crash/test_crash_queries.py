@@ -100,6 +100,7 @@ def test_a_stop_in_the_middle_of_a_bomb_ends_it_and_exits_with_0(make_server: Ma
     assert "Traceback" not in server.log
 
 
+@pytest.mark.slow  # that of any killed process is in tests/store/test_store_query_limits.py
 def test_a_killed_collector_leaves_no_query_behind(make_server: MakeServer) -> None:
     server = make_server(STORE__QUERY_TIMEOUT_S=600)
     server.start()

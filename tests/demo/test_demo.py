@@ -186,8 +186,8 @@ def test_a_demo_that_is_terminated_leaves_nothing_running(tmp_path: Path) -> Non
         os.killpg(process.pid, 0)
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['langchain'] = None; from otel_agentic.cli import main; main(['demo', '--live'])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, env=_environment(), text=True)
-    assert 2 == ran.returncode
-    assert passage(ran.stderr) == snapshot("pip install 'otel-agentic[demo]'")
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain", None)
+    ran = run("demo", "--live")
+    assert 2 == ran.code
+    assert passage(ran.err) == snapshot("pip install 'otel-agentic[demo]'")

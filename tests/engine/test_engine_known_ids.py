@@ -93,25 +93,20 @@ def rows_after(
                 rebuilder.rebuild(touched, lambda _: None)
                 if hour % 2:
                     rebuilder.close(stored_conversations(engine).keys(), ())
-            if not searches_all:
+            if not (searches_all or pool):
                 check_each_conversation(engine)
             result = contents(engine)
     return {name: rows for name, rows in result.items() if name not in {"schema_migrations", "instance"}}
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_same_rows_are_found(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+def test_the_same_rows_are_found_in_this_process_and_in_workers(tmp_path: Path, pool: WorkerPool, seed: int) -> None:
     expected = rows_after(tmp_path / "all.duckdb", seed, searches_all=True)
     assert any("#2" in row[1] for row in expected["conversations"])
     assert any(row[2] > 1 for row in expected["conversations"])
 
     assert expected == rows_after(tmp_path / "known.duckdb", seed)
-
-
-def test_workers_find_the_same_rows(tmp_path: Path, pool: WorkerPool) -> None:
-    expected = rows_after(tmp_path / "all.duckdb", 2, searches_all=True)
-
-    assert expected == rows_after(tmp_path / "pooled.duckdb", 2, pool)
+    assert expected == rows_after(tmp_path / "pooled.duckdb", seed, pool)
 
 
 def test_a_clock_that_is_set_back_hides_no_conversation(tmp_path: Path) -> None:

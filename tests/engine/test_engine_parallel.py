@@ -101,7 +101,7 @@ COMMITS = 3
 
 def arriving(db: Path, pool: WorkerPool | None) -> dict[str, list[tuple[Any, ...]]]:
     """Return every row of a collector's new file after spans arrived in several commits, with rebuilds in between."""
-    talks = spoken(12)
+    talks = spoken(8)
     with Engine(settings_for(db), create=True, clock=lambda: NOON_NS, collecting=True) as engine:
         rebuilder, touched = rebuilder_over(engine, pool), AffectedItems(keys=frozenset(), loose_traces=frozenset())
         for number in range(COMMITS):
@@ -114,11 +114,16 @@ def arriving(db: Path, pool: WorkerPool | None) -> dict[str, list[tuple[Any, ...
         return {name: rows for name, rows in contents(engine).items() if name != "schema_migrations"}
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows that one process makes of what arrives."""
+    return arriving(tmp_path_factory.mktemp("alone") / "alone.duckdb", None)
+
+
 def test_workers_rebuild_what_arrives_in_parts_as_one_process_does(
-    tmp_path: Path, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[tuple[Any, ...]]]
 ) -> None:
-    alone = arriving(tmp_path / "alone.duckdb", None)
-    assert len(alone["conversations"]) > 12
+    assert len(alone["conversations"]) > 8
 
     assert alone == arriving(tmp_path / "over.duckdb", pool)
     monkeypatch.setattr("otel_agentic.engine.pooled_rebuild._MOST_IN_PART", 3)
@@ -126,8 +131,9 @@ def test_workers_rebuild_what_arrives_in_parts_as_one_process_does(
     assert ([], True) == (pool.problems, pool.is_running)
 
 
-def test_workers_without_room_for_segments_make_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = arriving(tmp_path / "alone.duckdb", None)
+def test_workers_without_room_for_segments_make_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[tuple[Any, ...]]]
+) -> None:
     monkeypatch.setattr("otel_agentic.engine.workers.MAX_BYTES", 100_000)  # of about six traces
     with WorkerPool(settings_for(tmp_path / "none.duckdb"), 1) as workers:
         assert alone == arriving(tmp_path / "over.duckdb", workers)

@@ -118,7 +118,7 @@ def test_a_collector_leaves_metrics_for_later_while_its_judge_is_away(tmp_path: 
         settings = live_settings(
             tmp_path / "t.duckdb",
             evaluators={"metrics": ["agent_behavior_failure"]},
-            **judge(server),
+            **judge(server, breaker_wait_s=0.03),  # each conversation waits for it, and longer than the one before
         )
         with running(settings) as (live, addresses):
             for number in range(COUNT):

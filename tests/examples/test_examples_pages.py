@@ -38,7 +38,9 @@ _GUIDES: Final = (
     "judges", "matching", "monitoring", "retention", "rows", "scoring", "sql", "telemetry", "traffic", "tutorial", "windows",
 )  # fmt: skip
 #: Those that take more than a second and whose commands other tests run, too.
-_LONG: Final = {"calibration", "cases", "gate", "html-report", "matching", "retention", "scoring", "traffic"}
+_LONG: Final = {
+    "calibration", "cases", "gate", "html-report", "matching", "retention", "scoring", "sql", "traffic", "tutorial",
+}  # fmt: skip
 _BLOCK: Final = re.compile(r"^( *)```(console|text)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _VARYING: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?")
 _EXPORT: Final = re.compile(r"^export (\w+)=(\S+)$")

@@ -18,6 +18,7 @@ def write(root: Path, module: str, source: str) -> None:
     path.write_text(source, encoding="utf-8")
 
 
+@pytest.mark.slow  # `make check` asks the same
 def test_the_project_has_no_violation() -> None:
     assert [] == [str(violation) for violation in violations(ROOT)]
 

@@ -225,7 +225,7 @@ def test_any_two_texts_get_a_score_between_0_and_1_and_equal_ones_1(expected: st
         "i don't know ",
     ],
 )
-@pytest.mark.parametrize(("size", "longest"), [(1_000, 25_000), pytest.param(2_000, 100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("size", "longest"), [(1_000, 10_000), pytest.param(2_000, 100_000, marks=pytest.mark.slow)])
 def test_a_hostile_answer_is_compared_in_linear_time(part: str, size: int, longest: int) -> None:
     def prepared(size: int) -> Callable[[], object]:
         return partial(compare, question("is 42 or x", part * (size // len(part)) + " 42"))

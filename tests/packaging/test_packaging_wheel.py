@@ -136,6 +136,7 @@ def check_command_line(installed: Installed) -> None:
     assert [("guide", 1, 1)] == [(group["agent"], group["n"], group["c"]) for group in report["groups"]]
 
 
+@pytest.mark.slow  # the wheel holds every file of the checkout, of which other tests run each command
 def test_the_command_line_works_from_the_wheel(installed_alongside: Installed) -> None:
     where = "import otel_agentic, collectors; print(otel_agentic.__file__, collectors.__file__)"
     ran = subprocess.run(

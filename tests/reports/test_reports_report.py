@@ -125,7 +125,9 @@ def test_content_that_was_not_captured_is_never_a_failure(
     assert "insufficient_evidence" == group["tier"]
 
 
-@pytest.mark.parametrize("variant", ["structured", "sibling", "openinference"])
+@pytest.mark.parametrize(
+    "variant", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("structured", "sibling")), "openinference"]
+)
 def test_the_variants_give_the_same_conversations_as_the_main_file(
     open_engine: OpenEngine, copy_of: CopyOf, tau_file: Path, tau: Path, variant: str
 ) -> None:

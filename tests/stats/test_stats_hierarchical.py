@@ -69,7 +69,9 @@ def numbers(estimate: Estimate) -> tuple[float, float, float]:
     return estimate.lower, estimate.value, estimate.upper
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "many attempts" else name for name in KINDS]
+)
 def test_values_and_bounds_equal_those_of_scipy_on_ever_finer_grids(name: str) -> None:
     oracle = Oracle(KINDS[name])
     for actual, functional, level in (

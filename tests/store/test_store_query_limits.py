@@ -49,8 +49,8 @@ BOMBS = {
     "sort": "SELECT * FROM range(500000000) ORDER BY hash(range)",
     "list of texts": "SELECT len(list(md5(range::VARCHAR))) FROM range(100000000)",
 }
-#: One of each kind: a long text, a long list, rows, recursion, planning.
-FAST = {"replace", "range as a list", "cross join", "recursion", "planning"}
+#: One of each kind: a long text, a long list, planning; those that end at the limit of time are below.
+FAST = {"replace", "range as a list", "planning"}
 
 
 @pytest.fixture
@@ -78,8 +78,10 @@ def test_a_bomb_is_ended_within_its_limits_and_costs_the_collector_nothing(fille
     "sql",
     [
         ENDLESS,
-        f"EXPLAIN ANALYZE {ENDLESS}",
-        "SELECT a.range FROM range(1000000000000) a WHERE a.range % 100000000 = 0",
+        pytest.param(f"EXPLAIN ANALYZE {ENDLESS}", marks=pytest.mark.slow),
+        pytest.param(
+            "SELECT a.range FROM range(1000000000000) a WHERE a.range % 100000000 = 0", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_limit_of_time_is_named(store: Store, sql: str) -> None:
@@ -208,7 +210,7 @@ def test_a_process_waits_for_the_next_query_while_queries_follow_one_another(ope
 def test_a_process_that_no_query_needs_is_ended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     others = set(children())
     ask_sql(store, "SELECT 1")
-    monkeypatch.setattr(user_queries, "_AHEAD_S", 5.0)
+    monkeypatch.setattr(user_queries, "_AHEAD_S", 2.0)
     ask_sql(store, "SELECT 1")
     assert 1 == len(set(children()) - others)
 

@@ -76,7 +76,10 @@ def test_snapshots_under_load_are_whole_and_lose_nothing_acknowledged(quick: Sto
     assert acknowledged[0] == count_in(quick.snapshots.latest(fresh=True).path)
 
 
-def test_a_snapshot_is_used_until_it_is_too_old_and_a_fresh_one_is_made_when_asked_for(open_store: OpenStore) -> None:
+def test_a_snapshot_is_used_until_it_is_too_old_and_a_fresh_one_is_made_when_asked_for(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("otel_agentic.store.maintenance.backup._FRESH_S", 0.1)  # between two fresh ones
     store = open_store(snapshot_interval_s=3600.0)
     store.accept(batch(span("one")))
     first = store.snapshots.latest()
@@ -112,7 +115,10 @@ def test_a_copy_with_a_checkpoint_in_between_is_not_used(quick: Store, db: Path)
     assert 2 == count_in(quick.snapshots.latest(fresh=True).path)
 
 
-def test_where_no_checkpoint_can_be_made_the_last_snapshot_answers_and_a_fresh_one_is_refused(quick: Store) -> None:
+def test_where_no_checkpoint_can_be_made_the_last_snapshot_answers_and_a_fresh_one_is_refused(
+    quick: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("otel_agentic.store.maintenance.backup._WAIT_S", 0.01)
     quick.accept(batch(span("one")))
     first = quick.snapshots.latest()
     with quick.read() as con:
