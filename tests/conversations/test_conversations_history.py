@@ -130,7 +130,7 @@ def test_the_order_of_arrival_links_nothing_else(name: str, random: Random) -> N
 
 
 @given(names=st.lists(st.sampled_from(sorted(ALL)), min_size=2, max_size=3, unique=True), random=st.randoms())
-@settings(in_one_folder, max_examples=2)
+@settings(in_one_folder, max_examples=3)
 def test_trace_by_trace_through_the_store_the_same_conversations_are_found(
     tmp_path: Path, names: list[str], random: Random
 ) -> None:

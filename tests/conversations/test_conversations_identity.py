@@ -196,7 +196,7 @@ def check_in_batches(folder: Path, name: str, random: Random) -> None:
 
 
 @given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))
-@settings(in_one_folder, max_examples=2)
+@settings(in_one_folder, max_examples=3)
 def test_batches_and_resent_spans_change_no_identity(tmp_path: Path, name: str, random: Random) -> None:
     check_in_batches(tmp_path, name, random)
 

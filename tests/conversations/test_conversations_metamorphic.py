@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EVERYONE: Final = {**SPEAKERS, **NAMELESS, **WORDLESS}
 #: In `make test-slow` the same laws are asked of many more runs.
-few: Final = settings(max_examples=settings().max_examples // 8)
+few: Final = settings(max_examples=settings().max_examples // 5)
 many: Final = settings(max_examples=100)
 #: Each of these rebuilds everything twice.
 fewer: Final = settings(max_examples=settings().max_examples // 10)

@@ -180,7 +180,7 @@ def test_the_order_of_arrival_resumes_nothing_else(name: str, random: Random) ->
 
 
 @given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))
-@settings(in_one_folder, max_examples=2)
+@settings(in_one_folder, max_examples=4)
 def test_span_by_span_through_the_store_the_same_turns_are_found(tmp_path: Path, name: str, random: Random) -> None:
     check_span_by_span(tmp_path, ALL[name][0], random)
 

@@ -46,7 +46,7 @@ LIMITS: Final = Limits.from_settings(ReceiveSettings())
 _FILES: Final = count()
 #: One temporary folder serves all examples of a test: each makes a file of its own.
 in_one_folder: Final = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-few: Final = settings(in_one_folder, max_examples=2)
+few: Final = settings(in_one_folder, max_examples=3)
 many: Final = settings(in_one_folder, max_examples=20)
 runs: Final = scripts(min_turns=1, max_turns=3)
 speakers: Final = st.sampled_from(sorted(EVERYONE))

@@ -175,7 +175,7 @@ def content(read: ReadTraces) -> list[Any]:
     return sorted(map(of_segment, read.segments), key=lambda segment: segment[:2])
 
 
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     batches=st.lists(
         st.tuples(

@@ -105,7 +105,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sent]:
         yield Sent(settings_, live, addresses)
 
 
-@settings(max_examples=settings().max_examples // 5)
+@settings(max_examples=12)
 @given(requests)
 def test_what_was_received_is_what_was_stored_and_duplicate_and_rejected_and_ignored(
     sent: Sent, sends: list[tuple[list[tuple[Kind, int]], str]]
