@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
+import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
 
 from otel_agentic.testing import batch, span
-from tests.cli.running import done, run
+from tests.cli.running import COMMAND, done, environment, run
 from tests.cli.small import conversation, write_spans
 from tests.conversations.wire import json_of, requests_of
 from tests.snapshots import opening, passage
-
-if TYPE_CHECKING:
-    import pytest
 
 _SPANS = [conversation(name) for name in ("c1", "c2", "c3")]
 _NOTHING_STORED = {"stored": 0, "duplicate": 0, "rejected": 0, "ignored": 0}
@@ -85,12 +81,17 @@ def test_directories_and_compressed_files_are_read(tmp_path: Path) -> None:
     assert 3 == done("ingest", folder, "--db", "t.duckdb", "--format", "json").json["spans"]["stored"]
 
 
-def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with write_spans(tmp_path / "spans.jsonl", _SPANS).open() as spans:
-        monkeypatch.setattr(sys, "stdin", spans)
-        ran = done("ingest", "-", "--db", "t.duckdb", "--format", "json")
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    text = write_spans(tmp_path / "spans.jsonl", _SPANS).read_bytes()
+    ran = subprocess.run(
+        [*COMMAND, "ingest", "-", "--db", "t.duckdb", "--format", "json"],
+        input=text,
+        capture_output=True,
+        check=True,
+        env=environment(),
+    )
 
-    assert 3 == ran.json["spans"]["stored"]
+    assert 3 == json.loads(ran.stdout)["spans"]["stored"]
 
 
 def test_reading_a_file_twice_changes_nothing_and_says_so(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_run_that_cannot_start_says_what_to_give(arguments: tuple[str, ...], m
 
 
 def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> None:
-    cases = write_cases(["crash"], ["first", "second"])
+    cases = write_cases(["wrong"], ["crash"], ["first", "second"])
     command = ("--k", 2, "--cases", cases, "--", *PYTHON_AGENT)
 
     in_turn = attempted(*command, "{query}")
@@ -153,9 +153,9 @@ def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> Non
     at_once = attempted("--jobs", 4, *command, "{query}")
 
     assert at_once.code == in_turn.code == 0
-    assert at_once.out.splitlines()[:4] == in_turn.out.splitlines()[:4]
+    assert at_once.out.splitlines()[:6] == in_turn.out.splitlines()[:6]
     assert outcomes() == outcomes_in_turn
-    assert len({state[0] for state in states_in_turn}) == 4
+    assert len({state[0] for state in states_in_turn}) == 6
     assert unnamed(rows_of(STATES)) == unnamed(states_in_turn)
 
 

@@ -102,17 +102,7 @@ def test_every_key_of_every_table_is_tried() -> None:
     assert {key for dialect in DIALECTS for key in keys_of(dialect)} <= set(KEYS)
 
 
-@pytest.mark.parametrize(
-    "dialect",
-    # Most of what the dialects that extend GenAI read is read by its own code: those are slow tests.
-    [
-        pytest.param(dialect, marks=pytest.mark.slow)
-        if isinstance(dialect, GenAI) and type(dialect) is not GenAI
-        else dialect
-        for dialect in DIALECTS
-    ],
-    ids=[dialect.name for dialect in DIALECTS],
-)
+@each_dialect
 def test_no_text_under_all_keys_is_read_in_more_than_linear_time(dialect: Tabled) -> None:
     keys = first_keys(dialect)
 

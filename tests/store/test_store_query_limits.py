@@ -49,8 +49,8 @@ BOMBS = {
     "sort": "SELECT * FROM range(500000000) ORDER BY hash(range)",
     "list of texts": "SELECT len(list(md5(range::VARCHAR))) FROM range(100000000)",
 }
-#: One of each kind: a long text, a long list, planning; those that end at the limit of time are below.
-FAST = {"replace", "range as a list", "planning"}
+#: One of each kind: a long text, a long list, rows, recursion, planning.
+FAST = {"replace", "range as a list", "cross join", "recursion", "planning"}
 
 
 @pytest.fixture
