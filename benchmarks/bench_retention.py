@@ -42,7 +42,7 @@ class Watched:
         self._write = engine.store.write
         engine.store.write = self.write  # type: ignore[method-assign]
 
-    def write(self, work: Callable[[Any], Any], *, by_time: bool = False) -> Any:
+    def write(self, work: Callable[[Any], Any]) -> Any:
         """Run work on the writer thread and measure it."""
 
         def timed(con: Any) -> Any:
@@ -53,7 +53,7 @@ class Watched:
                 self.held_s.append(time.perf_counter() - began)
                 self.cpu_s.append(time.thread_time() - cpu)
 
-        return self._write(timed, by_time=by_time)
+        return self._write(timed)
 
 
 def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[float]:

@@ -401,7 +401,7 @@ class LiveCollector(EngineListener):
         secret = secret_of(self.settings.store.db)
         return Console(
             self.run,
-            changes=lambda: self.engine.store.changes,
+            changes=lambda: self.engine.store.commits - self.window_loop.commits_by_time,
             size=self._store_bytes,
             load=lambda: self.engine.store.known_ids.since([]),
             pool=self._commands,

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from otel_agentic.engine.engine import Engine, stored_estimators
 from otel_agentic.engine.retention import ExportCounts, HourlyExport, RemovalCounts, RetentionPass, keep_ns_of
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
     from otel_agentic.telemetry import Telemetry
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 #: Time limit of a drain, seconds. A stopped collector exits within ten seconds; the other two are left to close the
 #: file.
@@ -578,6 +579,8 @@ class WindowLoop(BackgroundLoop):
         #: Held from reading results until their windows are stored; any other code that stores windows must acquire it,
         #: too.
         self.lock = threading.Lock()
+        #: The number of transactions that stored only the next windows of unchanged results.
+        self.commits_by_time = 0
 
     def start(self) -> None:
         """Start the thread."""
@@ -596,9 +599,7 @@ class WindowLoop(BackgroundLoop):
                 current = self._set_gauges(table.at([now_ns]), now_ns)
                 if ends or changes:
                     rows = table.at(ends)
-                    self._engine.store.write(
-                        lambda con: self._save(con, rows, ends, changes, now_ns), by_time=not changes
-                    )
+                    self._write(lambda con: self._save(con, rows, ends, changes, now_ns), changes)
                 self._due_ends.computed(now_ns)
                 return current
         current = self.show()
@@ -621,7 +622,7 @@ class WindowLoop(BackgroundLoop):
             for number, portion in enumerate(portions):
                 if number and self._stopping.is_set():
                     return written  # the other ends are due at the next start, because the changes stay recorded
-                written += self._store(portion, now_ns, by_time=not changes)
+                written += self._store(portion, now_ns, changes)
             if changes:
                 self._engine.store.write(lambda con: forget_changes(con, changes))
             self._due_ends.computed(now_ns)
@@ -643,10 +644,15 @@ class WindowLoop(BackgroundLoop):
         save_windows(con, rows, ends, now_ns)
         forget_changes(con, changes)
 
-    def _store(self, ends: Sequence[int], now_ns: int, *, by_time: bool) -> int:
+    def _store(self, ends: Sequence[int], now_ns: int, changes: Changes) -> int:
         with self._engine.store.read() as con:
             table = self._count(con, ends) if len(ends) <= _FEW else self._count_in_memory(con, ends)
-        return self._engine.store.write(lambda con: save_windows(con, table, ends, now_ns), by_time=by_time)
+        return self._write(lambda con: save_windows(con, table, ends, now_ns), changes)
+
+    def _write(self, work: Callable[[Connection], T], changes: Changes) -> T:
+        result = self._engine.store.write(work)
+        self.commits_by_time += not changes
+        return result
 
     def _count(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats

@@ -180,22 +180,18 @@ class Store:
         with self.read() as con:
             return bool(con.execute(_MARKED, [f"%{MARK_START}%"] * 2).fetchall()[0][0])
 
-    def write(self, work: Callable[[duckdb.DuckDBPyConnection], T], *, by_time: bool = False) -> T:
+    def write(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         """Run `work` in a transaction on the writer thread; return its result once the transaction is durable.
-
-        Args:
-            work: reads and writes through the connection.
-            by_time: whether it stores only what follows from the time, such as the next window of unchanged results.
 
         Raises:
             StoreError: the file cannot be written.
         """
-        return self._writer.write(work, by_time=by_time)
+        return self._writer.write(work)
 
     @property
-    def changes(self) -> int:
-        """The number of transactions since the store was opened that stored more than what follows from the time."""
-        return self._writer.commits - self._writer.commits_by_time
+    def commits(self) -> int:
+        """The number of transactions that were committed since the store was opened."""
+        return self._writer.commits
 
     def showing(self, evaluation: str) -> Store:
         """Return a view of this store whose readers see the scores of another evaluation."""

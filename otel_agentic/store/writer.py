@@ -69,14 +69,10 @@ class BatchJob:
 
 @dataclass(slots=True, kw_only=True)
 class WorkJob:
-    """Any other work, in a separate transaction; `bare` work runs outside a transaction.
-
-    Work `by_time` stores only what follows from the time, such as the next window of unchanged results.
-    """
+    """Any other work, in a separate transaction; `bare` work runs outside a transaction."""
 
     work: Callable[[DuckDBPyConnection], Any]
     bare: bool = False
-    by_time: bool = False
     done: Future[Any] = field(default_factory=_running_future)
 
 
@@ -152,15 +148,13 @@ class WriteQueue:
             self._wake.notify_all()
         return job.done
 
-    def put_work(
-        self, work: Callable[[DuckDBPyConnection], Any], *, bare: bool = False, by_time: bool = False
-    ) -> Future[Any]:
+    def put_work(self, work: Callable[[DuckDBPyConnection], Any], *, bare: bool = False) -> Future[Any]:
         """Queue work; return a future of its result. See `WorkJob`.
 
         Raises:
             StoreUnusableError: nothing can be written now.
         """
-        job = WorkJob(work=work, bare=bare, by_time=by_time)
+        job = WorkJob(work=work, bare=bare)
         with self._wake:
             self._require_open()
             self._work.append(job)
@@ -365,9 +359,8 @@ class Writer:
         self._holders_lock = threading.Lock()
         #: How often a change of the file itself was started: by a checkpoint, or because it was opened again.
         self._changes = 0
-        #: The number of committed transactions, and of those of them that only followed from the time.
+        #: The number of committed transactions.
         self.commits = 0
-        self.commits_by_time = 0
         self._listeners: list[Callable[[Inserted], None]] = []
         #: The time (monotonic clock) and the reason of the last failed write.
         self._failed: tuple[float, str] | None = None
@@ -417,9 +410,9 @@ class Writer:
             return receipt
         return self._queue.put_batch(batch)
 
-    def write(self, work: Callable[[duckdb.DuckDBPyConnection], T], *, by_time: bool = False) -> T:
+    def write(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         """Run `work` in a transaction on the writer thread; return its result once the transaction is durable."""
-        result: T = self._queue.put_work(work, by_time=by_time).result()
+        result: T = self._queue.put_work(work).result()
         return result
 
     @contextmanager
@@ -497,7 +490,6 @@ class Writer:
         except BaseException as error:  # noqa: BLE001 — passed to the waiting caller
             self._fail(job, error)
         else:
-            self.commits_by_time += job.by_time
             job.done.set_result(result)
 
     def _durably(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
