@@ -115,8 +115,8 @@ class Serving:
 
 def _pss_bytes(pid: int) -> int:
     """Return the proportional set size of a process: of a page that several processes map, its share."""
-    match = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text("ascii"))
-    return int(match[1]) * 1024 if match else 0
+    (kilobytes,) = _PSS.findall(Path(f"/proc/{pid}/smaps_rollup").read_text("ascii"))
+    return int(kilobytes) * 1024
 
 
 @contextmanager

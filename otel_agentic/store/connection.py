@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import duckdb
 
@@ -159,24 +160,8 @@ def release_memory(con: DuckDBPyConnection, memory_limit_mb: int) -> None:
     with suppress(duckdb.OutOfMemoryException):  # queries need more now
         con.execute(f"SET memory_limit = '{min(_KEPT_MB, memory_limit_mb)}MB'")
         con.execute(f"SET memory_limit = '{memory_limit_mb}MB'")
-    trim_heap()
-
-
-def trim_heap() -> None:
-    """Return freed memory of the C library's heap to the operating system, where the C library is glibc."""
-    if _malloc_trim is not None:
-        _malloc_trim(0)
-
-
-def _find_malloc_trim() -> Callable[[int], int] | None:
-    """Return glibc's function; a thread's own heap otherwise keeps what it freed for as long as the process runs."""
-    try:
-        return cast("Callable[[int], int]", ctypes.CDLL(None).malloc_trim)
-    except (AttributeError, OSError, TypeError):  # not glibc; Windows cannot name the program itself
-        return None
-
-
-_malloc_trim: Final = _find_malloc_trim()
+    if sys.platform == "linux" and (malloc_trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        malloc_trim(0)  # of glibc, whose heap of a thread otherwise keeps what was freed
 
 
 def _threads(memory_limit_mb: int) -> int:
