@@ -161,7 +161,7 @@ def release_memory(con: DuckDBPyConnection, memory_limit_mb: int) -> None:
         con.execute(f"SET memory_limit = '{min(_KEPT_MB, memory_limit_mb)}MB'")
         con.execute(f"SET memory_limit = '{memory_limit_mb}MB'")
     if sys.platform == "linux" and (malloc_trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        malloc_trim(0)  # of glibc, whose heap of a thread otherwise keeps what was freed
+        malloc_trim(0)  # of glibc, which otherwise keeps freed memory for each thread
 
 
 def _threads(memory_limit_mb: int) -> int:
