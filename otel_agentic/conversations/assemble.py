@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config.patterns import own_pattern
 from otel_agentic.conversations.calls import CallContext, calls_of
-from otel_agentic.conversations.merge import Node, agent_of, by_time
+from otel_agentic.conversations.merge import Node, agent_of, by_order, by_time
 from otel_agentic.conversations.model import ClosedBy, Conversation, ModelUse, Turn
 from otel_agentic.conversations.requests import TurnSpans
 from otel_agentic.conversations.slices import USER_ATTRIBUTES, slices_of
@@ -90,7 +90,7 @@ def _with_greeting(turns: list[TurnSpans]) -> list[TurnSpans]:
 
 
 def _units(segment: Segment) -> list[list[Node]]:
-    """Return the topmost runs, each with its nodes, or the model and tool calls of a trace without a run.
+    """Return the topmost runs, each with its nodes, or the model and tool calls of a trace without a run, with their subtrees.
 
     If the trace has a run, a call outside of every run (its parent never arrived) belongs to the run before it, else to the
     first: it is not a turn of its own.
@@ -106,17 +106,17 @@ def _units(segment: Segment) -> list[list[Node]]:
         (node for node in outside if isinstance(node.event, (ModelCall, ToolCall))), key=lambda node: node.at
     )
     if not top_runs:
-        return [loose] if loose else []
-    units = [[node for node in top.subtree() if id(node) in members] for top in top_runs]
+        return [[below for node in loose for below in _with_subtree(node, segment)]] if loose else []
+    units = [list(top.subtree(segment.nodes)) for top in top_runs]
     for node in loose:
         index = bisect_right(top_runs, node.at, key=lambda top: top.at) - 1
-        units[max(index, 0)] += _with_subtree(node)
+        units[max(index, 0)] += _with_subtree(node, segment)
     return units
 
 
-def _with_subtree(node: Node) -> list[Node]:
+def _with_subtree(node: Node, segment: Segment) -> Sequence[Node]:
     """Return a call outside of every run, with its subtree if it is a tool call."""
-    return list(node.subtree()) if isinstance(node.event, ToolCall) else [node]
+    return node.subtree(segment.nodes) if isinstance(node.event, ToolCall) else [node]
 
 
 def _run_spans(unit: Sequence[Node]) -> TurnSpans:
@@ -203,6 +203,9 @@ def _extend(turn: TurnSpans, more: TurnSpans) -> None:
 
 def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
     for node in unit:
+        if node.holding_call is not None:  # below the tool call before it
+            turns[-1].add([node])
+            continue
         current = turns[-1] if turns and (not turns[-1].runs or turns[-1].left_open) else None
         same_trace = current is not None and current.nodes[-1].span.trace_id == node.span.trace_id
         if isinstance(node.event, ModelCall):
@@ -216,11 +219,11 @@ def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
             query, is_captured = None, False
             continues = current is not None and (same_trace or current.left_open or _waits_for(current, node.event))
         if current is not None and continues:
-            current.add(_with_subtree(node))
+            current.add([node])
         else:
             root = next(iter([*node.ancestors()][::-1]), node)
             turns.append(TurnSpans(lead=root, query=query, query_captured=is_captured))
-            turns[-1].add(_with_subtree(node))
+            turns[-1].add([node])
 
 
 def _loose_query(event: ModelCall) -> tuple[str | None, bool, bool]:
@@ -302,10 +305,14 @@ def plans_of(turns: Sequence[TurnSpans], nodes: Sequence[Node]) -> dict[int, tup
     plans = sorted((node for node in nodes if isinstance(node.event, Plan)), key=by_time)
     if not plans:
         return {}
+    calls: dict[str, list[Node]] = defaultdict(list)  # by trace
+    for node in sorted(nodes, key=by_order):
+        if isinstance(node.event, ModelCall):
+            calls[node.span.trace_id].append(node)
     turn_indices = {id(node): index for index, turn in enumerate(turns) for node in turn.nodes}
     texts_by_turn: dict[int, list[str]] = defaultdict(list)
     for node in plans:
-        text = _plan_text(node)
+        text = _plan_text(node, calls[node.span.trace_id])
         index = turn_indices.get(id(node), _nearest_turn(turns, node))
         if text is not None and index is not None and len(texts_by_turn[index]) < _MOST_PLANS:
             texts_by_turn[index].append(text)
@@ -325,15 +332,17 @@ def _nearest_turn(turns: Sequence[TurnSpans], node: Node) -> int | None:
     return last
 
 
-def _plan_text(node: Node) -> str | None:
-    """Return the plan's text: its own, else the answer of the last model call below it."""
+def _plan_text(node: Node, calls: Sequence[Node]) -> str | None:
+    """Return the plan's text: its own, else the answer of the last model call below it.
+
+    Args:
+        node: the plan.
+        calls: the model calls of its trace in depth-first order.
+    """
     event = node.event
     if isinstance(event, Plan) and event.text:
         return event.text
-    calls = sorted(
-        (below for below in node.subtree() if isinstance(below.event, ModelCall)), key=lambda below: below.at
-    )
-    for below in reversed(calls):
+    for below in sorted(node.subtree(calls), key=by_time, reverse=True):
         answer = last_answer(below.event.messages_out) if isinstance(below.event, ModelCall) else None
         if answer is not None and answer[0]:
             return answer[0]

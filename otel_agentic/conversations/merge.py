@@ -7,9 +7,10 @@ of one process that are active at the same time.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
@@ -132,11 +133,12 @@ _NAME_AFFIXES: Final = re.compile(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
-    """One span in its trace, mutable because parents and children are linked both ways.
+    """One span in its trace, mutable because its place is known only once the trace is complete.
 
-    `event` is the event of the span, and `why` the reason why its dialect was selected. `order` numbers the nodes of a
-    trace depth first, siblings by start time; `at` is the sort key in time, in which the trace id and this order decide
-    between equal times. `is_run` is whether an `AgentRun` event counts as a run (see `mark_runs`), `run` is the nearest
+    It refers to no node below it: as cyclic garbage, nodes would be freed much later. `event` is the event of the span, and
+    `why` the reason why its dialect was selected. `order` numbers the nodes of a trace depth first, siblings by start time;
+    `last` is the order of the last node below it, its own if there is none; `at` is the sort key in time, in which the trace
+    id and this order decide between equal times. `is_run` is whether an `AgentRun` event counts as a run (see `mark_runs`), `run` is the nearest
     run above, `holding_call` the nearest tool call above, `holds_run` is whether a run is below, and `same_as` is the
     node with the merged record of the same call.
     """
@@ -145,8 +147,8 @@ class Node:
     why: str
     span: Span
     parent: Node | None = None
-    children: list[Node] = field(default_factory=list)
     order: int = 0
+    last: int = 0
     at: tuple[int, str, int] = (0, "", 0)
     is_run: bool = False
     run: Node | None = None
@@ -161,7 +163,7 @@ class Node:
 
     def put_at(self, order: int) -> None:
         """Set the position in the trace."""
-        self.order = order
+        self.order = self.last = order
         self.at = (self.span.start_ns, self.span.trace_id, order)
 
     def ignore(self, reason: str, *, same_as: Node | None = None) -> None:
@@ -176,13 +178,10 @@ class Node:
             yield node
             node = node.parent
 
-    def subtree(self) -> Iterator[Node]:
-        """Yield the node and all below it, depth first."""
-        stack = [self]
-        while stack:
-            node = stack.pop()
-            yield node
-            stack.extend(reversed(node.children))
+    def subtree(self, ordered: Sequence[Node]) -> Sequence[Node]:
+        """Return which of some nodes of its trace, in depth-first order, are the node itself or below it."""
+        start = bisect_left(ordered, self.order, key=by_order)
+        return ordered[start : bisect_right(ordered, self.last, lo=start, key=by_order)]
 
     @property
     def agent_name(self) -> str | None:
@@ -193,8 +192,9 @@ class Node:
         return _short_or_none(run.event.header.agent_name or _NAME_AFFIXES.sub("", run.span.name).strip())
 
 
-#: The sort key of nodes in time.
+#: The sort keys of nodes: in time, and depth first.
 by_time: Final = attrgetter("at")
+by_order: Final = attrgetter("order")
 
 
 def _short_or_none(name: str | None) -> str | None:
@@ -373,7 +373,7 @@ def _is_event_of(node: Node, holder: Node) -> bool:
     inner, outer = node.event, holder.event
     if not isinstance(inner, ToolCall) or not isinstance(outer, ToolCall) or inner.is_named or not outer.is_named:
         return False
-    return node.parent is holder and not node.children and node.span.scope.name == holder.span.scope.name
+    return node.parent is holder and node.last == node.order and node.span.scope.name == holder.span.scope.name
 
 
 def _same_tool_call(outer: ToolCall, inner: ToolCall) -> bool:
@@ -486,10 +486,9 @@ def drop_repetitions(ordered: Sequence[Node]) -> None:
     if scopes == 1:
         return
     recorded: dict[Hashable, _Open] = defaultdict(lambda: defaultdict(OrderedDict))
-    last_descendants = _last_below(ordered)
     for node in sorted(ordered, key=lambda node: (node.span.start_ns, node.order)):
         scope, keys = node.span.scope.name, list(_identities(node))
-        original = next(filter(None, (_echoed(node, recorded[key], last_descendants, scopes) for key in keys)), None)
+        original = next(filter(None, (_echoed(node, recorded[key], scopes) for key in keys)), None)
         if original is None:
             record = _Record(node=node, scopes={scope})
             for key in keys:
@@ -501,16 +500,7 @@ def drop_repetitions(ordered: Sequence[Node]) -> None:
         node.ignore(f"the same {kind} call as recorded by {original.node.span.scope.name}", same_as=original.node)
 
 
-def _last_below(ordered: Sequence[Node]) -> list[int]:
-    """Return the order of the last node below each node, by the node's own order."""
-    last = list(range(len(ordered)))
-    for node in reversed(ordered):
-        if node.parent is not None:
-            last[node.parent.order] = max(last[node.parent.order], last[node.order])
-    return last
-
-
-def _echoed(node: Node, recorded: _Open, last_descendants: Sequence[int], scopes: int) -> _Record | None:
+def _echoed(node: Node, recorded: _Open, scopes: int) -> _Record | None:
     """Return the record of another scope that a node repeats; remove records that can no longer be repeated."""
     own_scope = node.span.scope.name
     for records in (records for scope, records in recorded.items() if scope != own_scope):
@@ -522,7 +512,7 @@ def _echoed(node: Node, recorded: _Open, last_descendants: Sequence[int], scopes
             # A call below the first record is an agent's own call; otherwise it would have been merged already.
             elif (
                 own_scope not in record.scopes
-                and not order < node.order <= last_descendants[order]
+                and not order < node.order <= first.last
                 and _agree(node.event, first.event)
             ):
                 match = record

@@ -332,15 +332,18 @@ def _by_inputs(ordered: Sequence[Node], lines: dict[int, _Line]) -> set[int]:
         elif isinstance(node.event, AgentRun) and node.event.certain and isinstance(run.event, AgentRun):
             runs_below[id(run)].append((node, node.event))
             lacks_input.setdefault(id(run), _own_query(run.event) is None)
-    return {run for run, runs in runs_below.items() if lacks_input[run] and _take_turns(runs, first_queries)}
+    return {run for run, runs in runs_below.items() if lacks_input[run] and _take_turns(runs, first_queries, ordered)}
 
 
-def _take_turns(runs: Sequence[tuple[Node, AgentRun]], first_queries: Mapping[int, str]) -> bool:
+def _take_turns(
+    runs: Sequence[tuple[Node, AgentRun]], first_queries: Mapping[int, str], ordered: Sequence[Node]
+) -> bool:
     """Return whether runs are turns of one agent: it receives different queries in sequence, none from its last answer.
 
     Args:
         runs: the runs.
         first_queries: the query of the first model call directly below each run, by the run's `id()`.
+        ordered: all nodes of the trace in depth-first order.
     """
     if len({event.header.agent_name or node.span.name for node, event in runs}) > 1:
         return False
@@ -348,17 +351,18 @@ def _take_turns(runs: Sequence[tuple[Node, AgentRun]], first_queries: Mapping[in
     queries.sort(key=lambda item: item[0].at)
     changes = 0
     for (run, previous_query), (following, query) in pairwise(queries):
-        if following.span.start_ns < run.span.end_ns or _is_written_by(run, query):
+        if following.span.start_ns < run.span.end_ns or _is_written_by(run, query, ordered):
             return False
         changes += query != previous_query
     return changes > 0
 
 
-def _is_written_by(run: Node, query: str) -> bool:
+def _is_written_by(run: Node, query: str, ordered: Sequence[Node]) -> bool:
     """Return whether a query contains the answer of a run, or of the last model call below it."""
     answer = run.event.answer if isinstance(run.event, AgentRun) else None
     if answer is None:
-        outputs = [node.event.messages_out for node in run.subtree() if isinstance(node.event, (AgentRun, ModelCall))]
+        events = [node.event for node in run.subtree(ordered)]
+        outputs = [event.messages_out for event in events if isinstance(event, (AgentRun, ModelCall))]
         answers = (last_answer(messages) for messages in reversed(outputs))
         answer = next((found_answer[0] for found_answer in answers if found_answer is not None), None)
     return bool(answer and answer.strip() in query)
@@ -381,18 +385,32 @@ def build_tree(readings: Sequence[Reading]) -> list[Node]:
         parent = by_id.get(node.span.parent_span_id or "")
         node.parent = parent if parent is not node else None
     _cut_cycles(nodes)
+    children: dict[int, list[Node]] = defaultdict(list)
     for node in nodes:
         if node.parent is not None:
-            node.parent.children.append(node)
+            children[id(node.parent)].append(node)
     roots = [node for node in nodes if node.parent is None]
-    ordered = [below for root in roots for below in root.subtree()]
-    if _settle_ties(ordered):
-        ordered = [below for root in roots for below in root.subtree()]
+    ordered = _depth_first(roots, children)
+    if _settle_ties(ordered, children):
+        ordered = _depth_first(roots, children)
     for order, node in enumerate(ordered):
         node.put_at(order)
+    for node in reversed(ordered):
+        if node.parent is not None:
+            node.parent.last = max(node.parent.last, node.last)
     merge_duplicates(ordered)
     drop_repetitions(ordered)
     mark_runs(ordered)
+    return ordered
+
+
+def _depth_first(roots: Sequence[Node], children: Mapping[int, Sequence[Node]]) -> list[Node]:
+    ordered: list[Node] = []
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        ordered.append(node)
+        stack.extend(reversed(children.get(id(node), ())))
     return ordered
 
 
@@ -408,7 +426,7 @@ def _sibling_order(node: Node) -> tuple[int, int, int, str]:
     return (span.start_ns, history_length, span.end_ns if is_model_call else -span.end_ns, span.span_id)
 
 
-def _settle_ties(ordered: Sequence[Node]) -> bool:
+def _settle_ties(ordered: Sequence[Node], children: Mapping[int, list[Node]]) -> bool:
     """Order siblings that start at the same tick of a coarse clock by their inputs; return whether there are any.
 
     Of two model calls the one with the shorter history is the earlier; a tool call follows the model call that requested it.
@@ -418,12 +436,13 @@ def _settle_ties(ordered: Sequence[Node]) -> bool:
     for node in reversed(ordered):  # from the leaves up, so that deep traces cost no more than wide ones
         if isinstance(node.event, ModelCall):
             histories[id(node)] = len(node.event.messages_in or ())
-        if not node.children:
+        siblings = children.get(id(node))
+        if siblings is None:
             continue
-        if len({child.span.start_ns for child in node.children}) < len(node.children):
-            _order_siblings(node.children, histories)
+        if len({child.span.start_ns for child in siblings}) < len(siblings):
+            _order_siblings(siblings, histories)
             has_ties = True
-        child_histories = [histories[id(child)] for child in node.children if id(child) in histories]
+        child_histories = [histories[id(child)] for child in siblings if id(child) in histories]
         if child_histories:
             histories.setdefault(id(node), min(child_histories))
     return has_ties

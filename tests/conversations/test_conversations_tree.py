@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_agentic.conversations.merge import Node
 from otel_agentic.conversations.tree import build_tree
 from otel_agentic.testing import span
 from tests.conversations.rebuilding import READER, at, chat, conversation_of, run, tool
 from tests.steps import LINEAR, growth
 
 if TYPE_CHECKING:
-    from otel_agentic.conversations.merge import Node
     from otel_agentic.spans.model import Span
 
 
@@ -49,6 +50,24 @@ def test_a_span_whose_parent_never_came_is_a_root() -> None:
 
     assert ["root", "orphan"] == names(nodes)
     assert [None, None] == [node.parent for node in nodes]
+
+
+def test_nodes_are_freed_without_the_collector_of_cyclic_garbage() -> None:
+    def count() -> int:
+        return sum(type(thing) is Node for thing in gc.get_objects())
+
+    root = span("root", start_ns=at(0))
+    spans = [root, run(1, parent=root), span("late", parent=root, start_ns=at(2))]
+    gc.collect()
+    before = count()
+    gc.disable()
+    try:
+        nodes = built(spans)
+        assert before + 3 == count()
+        del nodes
+        assert before == count()
+    finally:
+        gc.enable()
 
 
 def test_a_span_that_is_its_own_parent_is_a_root() -> None:
