@@ -121,11 +121,16 @@ def run_collector(
         truth: the files of cases and labels to import first.
         announce: receives the addresses once the collector is ready.
     """
-    from otel_agentic.engine.workers import collector_workers, tune_interpreter  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.engine.workers import (  # noqa: PLC0415 — not needed for --help
+        collector_workers,
+        share_heaps,
+        tune_interpreter,
+    )
     from otel_agentic.evaluation.scope import NO_CASES  # noqa: PLC0415 — not needed for --help
     from otel_agentic.live.collector import LiveCollector  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net import raise_file_limit  # noqa: PLC0415 — not needed for --help
 
+    share_heaps()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -6,6 +6,7 @@ collector and batch commands use the same pool.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import multiprocessing
@@ -52,6 +53,10 @@ _MOST_BY_DEFAULT: Final = 4
 _GC_THRESHOLDS: Final = (50_000, 20, 20)
 #: Time after which a thread lets another one run, seconds; by default 5 ms.
 _SWITCH_S: Final = 0.001
+#: `M_ARENA_MAX` of glibc's `mallopt`.
+_ARENA_MAX: Final = -8
+#: Heaps that the threads of a collector share; by default these are eight for each processor.
+_HEAPS: Final = 2
 #: Increment of the nice value of workers: the parent, which acknowledges spans, runs first.
 _NICE: Final = 5
 
@@ -262,6 +267,15 @@ def collector_workers(settings: Settings) -> WorkerPool | None:
     if count == 0:
         return None
     return WorkerPool(settings, count, least_items=_LEAST_ITEMS, on_problem=partial(_log.warning, "%s"))
+
+
+def share_heaps() -> None:
+    """Divide the threads of a collector among few heaps, because each heap of glibc keeps freed memory that the others could use.
+
+    A thread that has a heap keeps it, so this comes before libraries start their threads.
+    """
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        mallopt(_ARENA_MAX, _HEAPS)
 
 
 def tune_interpreter() -> None:
