@@ -159,7 +159,7 @@ def test_only_rebuilt_traces_make_room_for_others() -> None:
     def rows_of(*trace_ids: str) -> TraceRows:
         return TraceRows(spans=[(trace_id, "x" * 10_000) for trace_id in trace_ids], logs=[])
 
-    held = HeldSegments(3 * 22_000)
+    held = HeldSegments(3 * 17_000)
 
     assert set() == held.keep(1, rows_of("a", "b"), [])
     assert {"d"} == held.keep(2, rows_of("c", "d"), [])
