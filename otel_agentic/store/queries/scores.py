@@ -126,8 +126,8 @@ def origins_by_kind(table: KindTable) -> dict[Key, Origin]:
     return _origins(table.con.execute(_ORIGINS_BY_KIND).fetchall())
 
 
-def _origins(found: Iterable[Sequence[Any]]) -> dict[Key, Origin]:
-    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in found}
+def _origins(rows: Iterable[Sequence[Any]]) -> dict[Key, Origin]:
+    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in rows}
 
 
 class _Stored:
