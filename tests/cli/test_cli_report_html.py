@@ -167,7 +167,7 @@ def test_a_page_goes_to_a_file(shop: Shop, tmp_path: Path) -> None:
     assert set(_WITHOUT_HISTORY) <= set(page.headings)
 
 
-@pytest.mark.parametrize("is_given", [True, False])
+@pytest.mark.parametrize("is_given", [pytest.param(True, marks=pytest.mark.slow), False])  # noqa: FBT003 — a value
 def test_a_page_is_opened_in_the_browser(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_given: bool
 ) -> None:
@@ -234,6 +234,7 @@ def test_metrics_with_the_same_numbers_are_one_row(hotel: Path) -> None:
     assert all(metric.name.removeprefix("agentic.") in page_text for metric in metrics)
 
 
+@pytest.mark.slow  # of few conversations, what a limit leaves out: a test below
 def test_a_page_of_many_large_conversations_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:
     calls = [("book", {f"key{index}": "x" * 300 for index in range(30)}, "y" * 300)] * 3
     requests = [conversation(f"c{number}", answer="z" * 2_000, calls=calls, case="k") for number in range(60)]
