@@ -62,7 +62,7 @@ def slow_numerator(kinds: tuple[tuple[int, int, int], ...], p0: float) -> float:
     return float(np.logaddexp.reduce(item))
 
 
-@pytest.mark.parametrize("p0", [0.5, 0.7, READY_RATE])
+@pytest.mark.parametrize("p0", [*(pytest.param(rate, marks=pytest.mark.slow) for rate in (0.5, 0.7)), READY_RATE])
 @pytest.mark.parametrize(
     "kinds",
     [
@@ -126,7 +126,7 @@ def test_many_attempts_of_one_case_neither_over_nor_underflow() -> None:
 
 
 @pytest.mark.parametrize("sizes", ["equal", "zipf", "1/rank"])
-@pytest.mark.parametrize("cases", [10, 50])
+@pytest.mark.parametrize("cases", [10, pytest.param(50, marks=pytest.mark.slow)])
 def test_claims_at_the_boundary_are_rare_however_often_one_looks(cases: int, sizes: str) -> None:
     for side in ("above", "below"):
         once, ever = boundary(cases, sizes, 2.0, side, looks=300, number=60)  # type: ignore[arg-type]  # a literal
