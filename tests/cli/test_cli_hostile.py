@@ -79,10 +79,7 @@ _REPETITIONS = (
 #: Errors that quote their input.
 _ERRORS = (
     ("conversations", "show", f"nobody {_ESCAPE}"),
-    ("query", f"SELECT '{_ESCAPE}' +"),
     ("query", f'SELECT "{_ESCAPE}" FROM spans'),  # noqa: S608 — of a test
-    ("query", f'SELECT * FROM "{_ESCAPE}"'),  # noqa: S608 — of a test
-    ("query", f"SELECT CAST('{_ESCAPE}' AS INTEGER)"),
     ("query", "SELECT name::INTEGER FROM spans"),
     ("report", "--estimator", f"none{_ESCAPE}"),
     ("report", "--compare", f"version={_ESCAPE},b"),
@@ -91,6 +88,12 @@ _ERRORS = (
     ("evaluate", "--judge", f"nobody{_ESCAPE}"),
     ("truth", "import", "--cases", f"nowhere{_ESCAPE}.jsonl"),
     ("backfill", "--since", _ESCAPE),
+)
+#: Further ones of a query, quoted like the others.
+_FURTHER_ERRORS = (
+    ("query", f"SELECT '{_ESCAPE}' +"),
+    ("query", f'SELECT * FROM "{_ESCAPE}"'),  # noqa: S608 — of a test
+    ("query", f"SELECT CAST('{_ESCAPE}' AS INTEGER)"),
 )
 
 
@@ -144,7 +147,7 @@ def test_no_command_in_no_format_steers_a_terminal(db: Path, command: tuple[str,
     assert (set(), set()) == (obeyed(ran.out), obeyed(ran.err))
 
 
-@pytest.mark.parametrize("form", ["native", "yaml"])
+@pytest.mark.parametrize("form", [pytest.param("native", marks=pytest.mark.slow), "yaml"])
 def test_cases_with_control_characters_come_back_from_standard_output(db: Path, tmp_path: Path, form: str) -> None:
     copy, file = tmp_path / "copy.duckdb", tmp_path / f"cases.{'yaml' if form == 'yaml' else 'jsonl'}"
     file.write_text(done("truth", "export", "--format", form, "--db", db).out, encoding="utf-8", newline="")
@@ -175,7 +178,11 @@ def test_a_log_does_not_steer_a_terminal(form: str) -> None:
     assert set() == obeyed(out.getvalue())
 
 
-@pytest.mark.parametrize("command", _ERRORS, ids=lambda command: " ".join(command[:2]))
+@pytest.mark.parametrize(
+    "command",
+    [*_ERRORS, *(pytest.param(command, marks=pytest.mark.slow) for command in _FURTHER_ERRORS)],
+    ids=lambda command: " ".join(command[:2]),
+)
 def test_no_error_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
     ran = run(*command, "--db", db)
 

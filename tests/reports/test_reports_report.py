@@ -92,6 +92,7 @@ def test_tau_airline_gives_its_published_table(labelled: Commands, tau: Path) ->
     assert (200, 84, 1.0) == (group["n"], group["c"], group["coverage"])
 
 
+@pytest.mark.slow
 def test_without_labels_the_spans_and_cases_alone_agree_with_them(
     copy_of: CopyOf, tau_file: Path, tau_truth: dict[str, Any]
 ) -> None:
