@@ -141,6 +141,7 @@ def test_a_late_span_makes_revision_2_and_its_window_is_restated(settings: Setti
         assert [1.0] == gauge(addresses, "agentic_ingest_late_spans_total")
 
 
+@pytest.mark.slow  # without a running collector: tests/live/test_live_windows.py
 def test_a_conversation_that_moves_to_another_group_leaves_its_old_window(settings: Settings) -> None:
     spans = speak_genai(ask_hotel(), start_ns=just_now()).spans
     root, rest = spans[0], spans[1:]
