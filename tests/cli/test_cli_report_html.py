@@ -234,7 +234,6 @@ def test_metrics_with_the_same_numbers_are_one_row(hotel: Path) -> None:
     assert all(metric.name.removeprefix("agentic.") in page_text for metric in metrics)
 
 
-@pytest.mark.slow  # of few conversations, what a limit leaves out: a test below
 def test_a_page_of_many_large_conversations_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:
     calls = [("book", {f"key{index}": "x" * 300 for index in range(30)}, "y" * 300)] * 3
     requests = [conversation(f"c{number}", answer="z" * 2_000, calls=calls, case="k") for number in range(60)]

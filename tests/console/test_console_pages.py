@@ -244,7 +244,6 @@ def test_every_span_of_a_long_conversation_is_reachable_in_pages_of_bounded_size
     assert "The conversation has no span at this position." in text_of(beyond)
 
 
-@pytest.mark.slow  # as for its spans: the test above
 def test_every_turn_of_a_long_conversation_is_reachable_in_pages_of_bounded_size(tmp_path: Path) -> None:
     script, turns = AgentRunScript(conversation_id="long"), []
     for number in range(75):

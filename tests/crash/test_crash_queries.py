@@ -119,7 +119,6 @@ def test_a_killed_collector_leaves_no_query_behind(make_server: MakeServer) -> N
     eventually(Path(f"/proc/{query}").exists, expected=False)
 
 
-@pytest.mark.slow  # a query of users: the test of a stop in this file
 def test_a_report_that_does_not_hear_an_interrupt_holds_up_no_stop_and_aborts_no_process(tmp_path: Path) -> None:
     process = run_python(
         """
