@@ -198,7 +198,8 @@ def report(
         refuse_open(output)
     with target.open() as client:
         brief = output == "table" and not details
-        result = client.get(Report, "report", metrics=[] if brief and names is None else names, **request)
+        contents = {"metrics": [] if brief and names is None else names, "only_displayed": brief, "e_values": not brief}
+        result = client.get(Report, "report", **contents, **request)
         if not result.groups:
             require_agent(client, selection)
         failures = failures_of(client, selection) if brief and options["window"] is None else None

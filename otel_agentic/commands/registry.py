@@ -30,8 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MODULES: Final = {
     "evaluation": "evaluate evaluate_forecast judge_calibrate judge_freeze judge_drift judge_cache judge_clear backfill",
     "reports": "report report_pictures report_conversations monitors acknowledge_alarm tools_failing failures "
-    "failures_merged suites suite_trend gate gate_save_baseline conversations_list conversations_open conversations_show "
-    "conversations_export",
+    "failures_merged conversations_list conversations_open conversations_show conversations_export",
+    "gates": "suites suite_trend gate gate_save_baseline",
     "browsing": "conversations_page matches_page conversation_spans span",
     "truth": "truth_import truth_list truth_case truth_propose truth_save truth_datasets truth_export truth_matches "
     "truth_clusters truth_promote",

@@ -20,11 +20,12 @@ from otel_agentic.results.reports import (
 from otel_agentic.stats.judge_error import Corrected, VerdictPair, corrected
 from otel_agentic.store.connection import to_json_value
 from otel_agentic.store.judges import HumanSample, human_samples, newest_calibrations
-from otel_agentic.store.queries.scores import Origin, newest_model, origins
+from otel_agentic.store.queries.scores import Origin, newest_model, origins, origins_by_kind
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.stats.model import CaseKey
+    from otel_agentic.store.queries.scored_conversations import KindTable
     from otel_agentic.store.table import Key, Row, Selection
     from otel_agentic.windows import ScoredConversation
 
@@ -146,10 +147,16 @@ class JudgeReport:
     corrections: Corrections
 
     @classmethod
-    def of(cls, engine: Engine, selection: Selection, keys: Iterable[Key] | None = None) -> JudgeReport:
-        """Read the origins of conversations (None: all of the selection), models and calibrations from the store."""
+    def of(cls, engine: Engine, selection: Selection, table: KindTable | None = None) -> JudgeReport:
+        """Read the origins of conversations, models and calibrations from the store.
+
+        Args:
+            engine: the opened store.
+            selection: the conversations.
+            table: these conversations by kind, of which one of each kind is read; None reads each conversation.
+        """
         with engine.store.read() as con:
-            score_origins = origins(con, selection, keys)
+            score_origins = origins(con, selection) if table is None else origins_by_kind(table)
             judges = sorted({(origin.judge, origin.judge_version) for origin in score_origins.values()})
             models = {judge: newest_model(con, *judge) for judge in judges}
             calibrations: dict[_Judge, list[Row]] = {}

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from otel_agentic.conversations.slices import ATTRIBUTES
@@ -548,6 +547,7 @@ def report(
     metrics: Sequence[str] | None = None,
     *,
     only_displayed: bool = False,
+    e_values: bool = True,
 ) -> Report:
     """Return the reliability of each group.
 
@@ -556,6 +556,7 @@ def report(
         request: the conversations, groups and rates.
         metrics: names of metrics beyond the outcome; None for all with a score or an abstention.
         only_displayed: include only the displayed estimators instead of all: others take long for many groups.
+        e_values: include the e-values of tiers; see `claim_tiers`.
 
     Raises:
         UsageError: a k, a group, a metric or a comparison is invalid, or one side of a comparison has no conversations.
@@ -568,13 +569,13 @@ def report(
     requested = shown_estimators(stats) if only_displayed else [plugin.name for plugin in installed]
     with request.counted(engine) as table:
         rates = {
-            name: _summaries(engine, replace(request, criterion=name), stats, requested, table) for name in criteria
+            name: _summaries(engine, replace(request, criterion=name), stats, requested, table, e_values=e_values)
+            for name in criteria
         }
         groups, summaries = rates[criteria[0]]
         traffic = TrafficNumbers.of(engine, request) if table is None else TrafficNumbers.by_kind(engine, table)
         measured = _metrics(engine, groups, names, table)
-        keys = None if table is None else chain.from_iterable(map(_keys, groups.values()))
-    judges = JudgeReport.of(engine, request, keys)
+        judges = JudgeReport.of(engine, request, table)
     failed = engine.rebuilder.not_rebuilt
     traces = sum(isinstance(item, str) for item in failed)
     with engine.store.read() as con:
@@ -632,7 +633,13 @@ def _distinct(groups: Mapping[GroupKey, Sequence[ScoredConversation]]) -> list[S
 
 
 def _summaries(
-    engine: Engine, request: ReportRequest, stats: StatsSettings, requested: Sequence[str], table: KindTable | None
+    engine: Engine,
+    request: ReportRequest,
+    stats: StatsSettings,
+    requested: Sequence[str],
+    table: KindTable | None,
+    *,
+    e_values: bool,
 ) -> tuple[Mapping[GroupKey, Sequence[ScoredConversation]], list[GroupSummary]]:
     """Return the conversations of each group, and the summary of each, with the requested estimators."""
     groups = request.groups(engine, table)
@@ -654,6 +661,7 @@ def _summaries(
         k=stats.k,
         basis=basis,
         of_new_cases=None if hierarchical in estimators else hierarchical,
+        e_values=e_values,
     )
     if request.interval == "bootstrap":
         summaries = [_bootstrapped(summary, groups[summary.key], estimators, displayed) for summary in summaries]

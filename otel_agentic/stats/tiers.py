@@ -128,10 +128,15 @@ class MeanEvidence:
         # The best G does not change, so the logarithm of the denominator is proportional to the number of cases.
         return self._numerator(factor) - factor * self._largest
 
-    @cached_property
-    def most(self) -> float:
-        """An upper bound of the log e-value that is cheap to compute: Beta distributions of mean p0 are possible G."""
-        return self._numerator(1.0) - float(self._likelihoods[alternatives(self.p0).count :].max(initial=-math.inf))
+    def most(self, factor: float = 1.0) -> float:
+        """Return an upper bound of `grown` that is cheap to compute: Beta distributions of mean p0 are possible G."""
+        return self._numerator(factor) - factor * float(
+            self._likelihoods[alternatives(self.p0).count :].max(initial=-math.inf)
+        )
+
+    def reaches(self, log_e: float, factor: float = 1.0) -> bool:
+        """Return whether the log e-value for `factor` times as many cases of each kind is at least `log_e`."""
+        return self.most(factor) >= log_e and self.grown(factor) >= log_e
 
     def _numerator(self, factor: float) -> float:
         bets = alternatives(self.p0)
@@ -459,6 +464,7 @@ def claim_tiers(
     settings: StatsSettings,
     *,
     needed: bool,
+    e_values: bool = True,
     estimator: Estimator | None = None,
     withheld: Sequence[str | None] | None = None,
 ) -> list[TierClaim]:
@@ -472,6 +478,8 @@ def claim_tiers(
         settings: rule, mode and prior.
         needed: whether to compute the number of conversations that would settle the tier, and the e-value; if not,
             `needed` is None without sufficient evidence.
+        e_values: whether to compute the e-value with `needed`. Many groups are far from any claim, which a bound shows;
+            their exact e-value alone needs `scipy.optimize`, whose import takes a fifth of a second and 20 MB.
         estimator: the estimator whose rates are used; None for the pooled one of the statistical mode.
         withheld: for each group the reason why no tier may be claimed, or None.
 
@@ -496,7 +504,7 @@ def claim_tiers(
             claim = TierClaim(tier=table_tier, leaning=None, needed=None)
         elif known[group]:
             tier = None if reason else _claimed_tier(kinds, rates)
-            claim_evidence = _claim_and_evidence(kinds, tier or table_tier) if needed else None
+            claim_evidence = _claim_and_evidence(kinds, tier or table_tier) if needed and e_values else None
             if claim_evidence:
                 statement, e = claim_evidence
             more = _needed(kinds, n, c / n) if needed and tier is None and not reason else None
@@ -590,9 +598,7 @@ def _claimed_tier(kinds: CaseKinds, rates: Mapping[str, float]) -> Tier | None:
     """Return the tier that the evidence supports, or None."""
     allowed = {"ready": rates["pass_at_1"] > HIGH_PASS_AT_1, "inconsistent": rates["pass_at_3"] > HIGH_PASS_AT_3}
     for tier, statements in _STATEMENTS.items():
-        if allowed.get(tier, True) and any(
-            result.most >= _LOG_NEEDED and result.log_e >= _LOG_NEEDED for result in _evidence(kinds, statements)
-        ):
+        if allowed.get(tier, True) and any(result.reaches(_LOG_NEEDED) for result in _evidence(kinds, statements)):
             return tier
     return None
 
@@ -619,7 +625,7 @@ def _needed(kinds: CaseKinds, n: int, rate: float) -> int | None:
 
     def settles(_: IntArray, more: IntArray) -> npt.NDArray[np.bool_]:
         factor = (n + int(more[0])) / n
-        return np.array([any(item.grown(factor) >= _LOG_NEEDED for item in evidence)])
+        return np.array([any(item.reaches(_LOG_NEEDED, factor) for item in evidence)])
 
     return int(smallest_for_each(settles, 1, MOST_NEEDED)[0]) or None
 

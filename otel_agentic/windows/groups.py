@@ -199,6 +199,7 @@ def summarise_all(
     k: Sequence[int],
     basis: Mapping[GroupKey, ClaimBasis] | None = None,
     of_new_cases: Estimator | None = None,
+    e_values: bool = True,
 ) -> list[GroupSummary]:
     """Return the summary of each group, in order; all groups are estimated at once. See `summarise`.
 
@@ -210,6 +211,7 @@ def summarise_all(
         basis: the evidence for the tier of each group, needed if `groups` does not contain all conversations since the
             first of the agent version; None: the conversations in `groups`.
         of_new_cases: a further estimator, of which only `targets` is read: it is computed only for groups that need it.
+        e_values: see `claim_tiers`.
 
     Raises:
         UsageError: a k is not allowed; the message names it.
@@ -232,6 +234,7 @@ def summarise_all(
         GroupedAttempts.of([evidence.attempts for evidence in bases]) if settings.tier_rule == "interval" else grouped,
         settings,
         needed=True,
+        e_values=e_values,
         estimator=headline_estimator,
         withheld=[evidence.withheld for evidence in bases],
     )

@@ -69,6 +69,7 @@ def test_files_come_out_as_windows_in_one_command(db: Path, spans: Path, cases: 
     assert ran["windows"]["rows_changed"] == len(done(*ROWS, "--db", db).json) > 0
 
 
+@pytest.mark.slow  # as a function: tests/backfill/test_backfill_run.py
 def test_the_same_command_again_reads_duplicates_and_changes_nothing(db: Path, spans: Path, cases: Path) -> None:
     backfilled(db, spans, "--cases", cases)
     before = done(*ROWS, "--db", db).json

@@ -39,6 +39,7 @@ def options() -> tuple[str, ...]:
     return ("--since", "2026-03-02T09:00:00Z", "--window", "48h", "--step", "24h")
 
 
+@pytest.mark.slow  # of a small store: tests/backfill/test_backfill_run.py and tests/cli/test_cli_backfill.py
 def test_every_second_end_gives_the_published_rate_of_a_trial(backfill: Ran, db: Path) -> None:
     result = [(row["day"], row["c"] / row["n"]) for row in done("query", RATES, "--db", db, "--format", "json").json]
 

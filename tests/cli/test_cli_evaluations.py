@@ -36,14 +36,19 @@ def test_a_compat_run_keeps_the_default_evaluation(shop: Shop, db: Path) -> None
     "command",
     [
         ("report",),
-        ("report", "--format", "markdown"),
         ("tools", "failing"),
         ("failures",),
         ("gate", "--min-success", "0.1", "--min-n", "1"),
-        ("suite", "list"),
-        ("conversations", "list"),
         ("conversations", "show", "c1"),
-        ("truth", "matches"),
+        *(
+            pytest.param(command, marks=pytest.mark.slow)
+            for command in (
+                ("report", "--format", "markdown"),
+                ("suite", "list"),
+                ("conversations", "list"),
+                ("truth", "matches"),
+            )
+        ),
     ],
     ids=" ".join,
 )
@@ -52,6 +57,7 @@ def test_what_is_printed_names_the_evaluation_unless_it_is_the_default_one(db: P
     assert NAME in run(*command, "--db", db, "--evaluation", NAME).out.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_pictures_show_the_evaluation_that_is_named(db: Path) -> None:
     """Agentest's arithmetic gives no scores of tools, so its page has no faults of them."""
     default, named = (

@@ -217,6 +217,7 @@ def test_untrusted_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
     assert evil in {item["tool_name"] for item in group["failures"]}
 
 
+@pytest.mark.slow  # as for every command: tests/cli/test_cli_serve.py
 def test_a_running_collector_is_asked_by_its_address_and_by_its_file(hotel: Path, tmp_path: Path) -> None:
     db = tmp_path / "live.duckdb"
     db.write_bytes(hotel.read_bytes())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.judged_runs import judged_store
 from tests.cli.running import done, run
 from tests.live.running_collector import live_settings, running
 
 
+@pytest.mark.slow  # as for every command: tests/cli/test_cli_serve.py
 def test_a_running_collector_gives_the_same_verdict_and_keeps_baselines(tmp_path: Path) -> None:
     db = judged_store(tmp_path, {name: [True, name != "A"] for name in "ABC"}, metrics="ragas.tool_calls")
     arguments = (

@@ -31,43 +31,55 @@ _SPANS = "SELECT * FROM spans"
 _COMMANDS = (
     *(("conversations", "list", "--format", form) for form in ("table", "json")),
     ("conversations", "export"),
-    *(("tools", "failing", "--format", form) for form in ("table", "json", "csv")),
-    *(
-        ("report", "--by", by, "--format", form)
-        for by in ("agent", "version", "tool")
-        for form in ("table", "markdown")
-    ),
+    *(("tools", "failing", "--format", form) for form in ("table", "csv")),
+    *(("report", "--by", "tool", "--format", form) for form in ("table", "markdown")),
     *(
         ("report", "--by", "case", "--by", "tag", "--by", "service", "--format", form)
         for form in ("table", "json", "markdown")
     ),
     ("report", "--plot"),
     *(("query", _SPANS, "--format", form) for form in ("table", "json", "csv")),
-    *(("query", "SELECT name, service, tool_name FROM spans", "--format", form) for form in ("table", "csv")),
-    *(("query", "FROM turns", "--format", form) for form in ("table", "json", "csv")),
     ("query", f'SELECT 1 AS "{_ALL}"', "--format", "csv"),
-    ("query", f'SELECT 1 AS "{_ALL}"'),
-    *(("truth", "list", "--format", form) for form in ("table", "json")),
-    *(("truth", "matches", "--format", form) for form in ("table", "json")),
-    *(("truth", "datasets", "--format", form) for form in ("table", "json")),
-    *(("judge", "cache", "--format", form) for form in ("table", "json")),
-    *(("evaluate", "--force", "--format", form) for form in ("table", "json")),
-    *(("backfill", *_TIMES, "--format", form) for form in ("table", "json")),
-    *(("store", "stats", "--format", form) for form in ("table", "json")),
+    ("truth", "list"),
+    ("truth", "matches"),
+    ("truth", "datasets"),
+    ("judge", "cache"),
+    ("evaluate", "--force"),
+    ("backfill", *_TIMES),
+    ("store", "stats"),
     *(("truth", "export", "--format", form) for form in FORMAT_NAMES if form != "parquet"),
     *(("truth", "promote", "--format", form) for form in ("jsonl", "yaml")),
-    *(("failures", "--format", form) for form in ("table", "json")),
-    *(("suite", "list", "--format", form) for form in ("table", "json")),
-    *(("backfill", *_TIMES, "--emit", "openmetrics"),),
+    ("failures",),
+    ("suite", "list"),
+    ("backfill", *_TIMES, "--emit", "openmetrics"),
     ("report", "--format", "html"),
+)
+#: Further rows and columns in these formats: one writer serves all JSON, one all tables of a query.
+_REPETITIONS = (
+    ("query", f'SELECT 1 AS "{_ALL}"'),
+    *(("query", "SELECT name, service, tool_name FROM spans", "--format", form) for form in ("table", "csv")),
+    *(("query", "FROM turns", "--format", form) for form in ("table", "json", "csv")),
+    *(("report", "--by", by, "--format", form) for by in ("agent", "version") for form in ("table", "markdown")),
+    *(
+        (*command, "--format", "json")
+        for command in (
+            ("tools", "failing"),
+            ("truth", "list"),
+            ("truth", "matches"),
+            ("truth", "datasets"),
+            ("judge", "cache"),
+            ("evaluate", "--force"),
+            ("backfill", *_TIMES),
+            ("store", "stats"),
+            ("failures",),
+            ("suite", "list"),
+        )
+    ),
 )
 #: Errors that quote their input.
 _ERRORS = (
     ("conversations", "show", f"nobody {_ESCAPE}"),
-    ("query", f"SELECT '{_ESCAPE}' +"),
     ("query", f'SELECT "{_ESCAPE}" FROM spans'),  # noqa: S608 — of a test
-    ("query", f'SELECT * FROM "{_ESCAPE}"'),  # noqa: S608 — of a test
-    ("query", f"SELECT CAST('{_ESCAPE}' AS INTEGER)"),
     ("query", "SELECT name::INTEGER FROM spans"),
     ("report", "--estimator", f"none{_ESCAPE}"),
     ("report", "--compare", f"version={_ESCAPE},b"),
@@ -76,6 +88,12 @@ _ERRORS = (
     ("evaluate", "--judge", f"nobody{_ESCAPE}"),
     ("truth", "import", "--cases", f"nowhere{_ESCAPE}.jsonl"),
     ("backfill", "--since", _ESCAPE),
+)
+#: Further ones of a query, quoted like the others.
+_FURTHER_ERRORS = (
+    ("query", f"SELECT '{_ESCAPE}' +"),
+    ("query", f'SELECT * FROM "{_ESCAPE}"'),  # noqa: S608 — of a test
+    ("query", f"SELECT CAST('{_ESCAPE}' AS INTEGER)"),
 )
 
 
@@ -118,14 +136,18 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "t.duckdb"
 
 
-@pytest.mark.parametrize("command", _COMMANDS, ids=lambda command: " ".join(command[:5])[:60])
+@pytest.mark.parametrize(
+    "command",
+    [*_COMMANDS, *(pytest.param(command, marks=pytest.mark.slow) for command in _REPETITIONS)],
+    ids=lambda command: " ".join(command[:5])[:60],
+)
 def test_no_command_in_no_format_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
     ran = done(*command, "--db", db)
 
     assert (set(), set()) == (obeyed(ran.out), obeyed(ran.err))
 
 
-@pytest.mark.parametrize("form", ["native", "yaml"])
+@pytest.mark.parametrize("form", [pytest.param("native", marks=pytest.mark.slow), "yaml"])
 def test_cases_with_control_characters_come_back_from_standard_output(db: Path, tmp_path: Path, form: str) -> None:
     copy, file = tmp_path / "copy.duckdb", tmp_path / f"cases.{'yaml' if form == 'yaml' else 'jsonl'}"
     file.write_text(done("truth", "export", "--format", form, "--db", db).out, encoding="utf-8", newline="")
@@ -156,7 +178,11 @@ def test_a_log_does_not_steer_a_terminal(form: str) -> None:
     assert set() == obeyed(out.getvalue())
 
 
-@pytest.mark.parametrize("command", _ERRORS, ids=lambda command: " ".join(command[:2]))
+@pytest.mark.parametrize(
+    "command",
+    [*_ERRORS, *(pytest.param(command, marks=pytest.mark.slow) for command in _FURTHER_ERRORS)],
+    ids=lambda command: " ".join(command[:2]),
+)
 def test_no_error_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
     ran = run(*command, "--db", db)
 

@@ -125,7 +125,14 @@ them with `otel-agentic evaluate --close-open`\
     assert {row["conversation_id"] for row in rows} == {"right", "wrong", "first turn of two", "without a case"}
 
 
-@pytest.mark.parametrize("command", ["report", "tools failing", "failures", "conversations list", "evaluate"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report",
+        "evaluate",
+        *(pytest.param(other, marks=pytest.mark.slow) for other in ("tools failing", "failures", "conversations list")),
+    ],
+)
 def test_an_empty_store_names_the_ways_to_fill_it(command: str) -> None:
     Engine(settings_for(DB), create=True).close()
 

@@ -18,6 +18,8 @@ from tests.snapshots import exactly, opening
 if TYPE_CHECKING:
     from tests.cli.conftest import Flights
 
+# Of a few conversations: tests/cli/test_cli_promote.py and tests/truth/test_truth_promote.py.
+pytestmark = pytest.mark.slow
 _FIELDS = ["case_id", "dataset", "reviewed", "notes", "promoted_from", "tags", "agent", "turns"]
 
 
@@ -86,7 +88,6 @@ def test_a_draft_says_what_happened_and_why_it_is_there(airline: Promoting) -> N
     )
 
 
-@pytest.mark.slow
 def test_unedited_each_matches_its_own_conversation_and_scores_nothing(airline: Promoting, tmp_path: Path) -> None:
     db = shutil.copy(airline.fresh, tmp_path / "fresh.duckdb")
     done("truth", "import", airline.cases, "--db", db)
@@ -100,7 +101,6 @@ def test_unedited_each_matches_its_own_conversation_and_scores_nothing(airline: 
     assert {"not_evaluated"} == {row["outcome"] for row in rows}
 
 
-@pytest.mark.slow
 def test_taken_as_reviewed_each_passes_its_own_conversation(airline: Promoting, tmp_path: Path) -> None:
     db = shutil.copy(airline.fresh, tmp_path / "fresh.duckdb")
     cases = write_cases(tmp_path / "reviewed.jsonl", [{**draft, "reviewed": True} for draft in airline.drafts])
@@ -111,7 +111,6 @@ def test_taken_as_reviewed_each_passes_its_own_conversation(airline: Promoting, 
     assert own <= {row["conversation_id"] for row in passed}
 
 
-@pytest.mark.slow
 def test_next_to_the_original_cases_nothing_changes(airline: Promoting, tmp_path: Path) -> None:
     db = shutil.copy(airline.scored, tmp_path / "beside.duckdb")
     output = "SELECT conversation_id, case_id, outcome, reason FROM v_conversations ORDER BY ALL"

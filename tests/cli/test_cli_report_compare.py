@@ -229,6 +229,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "t.duckdb"
 
 
+@pytest.mark.slow  # its parts: the tests below and tests/reports/test_reports_comparison.py
 def test_versions_are_compared_from_end_to_end(shelf: Path) -> None:
     arguments = ("report", "--db", shelf, "--compare", "version=1.0,2.0", "-k", "1,3")
     lines = on_terminal(80, *arguments)

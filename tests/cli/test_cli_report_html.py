@@ -167,7 +167,7 @@ def test_a_page_goes_to_a_file(shop: Shop, tmp_path: Path) -> None:
     assert set(_WITHOUT_HISTORY) <= set(page.headings)
 
 
-@pytest.mark.parametrize("is_given", [True, False])
+@pytest.mark.parametrize("is_given", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_page_is_opened_in_the_browser(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_given: bool
 ) -> None:

@@ -282,6 +282,7 @@ def test_a_period_is_described() -> None:
     assert "since 2026-03-01 until 2026-03-02" == period(None, "2026-03-01", "2026-03-02")
 
 
+@pytest.mark.slow  # the note: a test above
 def test_a_report_of_one_case_warns(tmp_path: Path) -> None:
     attempts = [
         conversation(f"c{number}", calls=[("look_up", {"order": "A1"}, "ok")], case="where", start_ns=NOON_NS + number)
@@ -313,14 +314,19 @@ def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> Non
     [
         "report",
         "failures",
-        "tools failing",
         "conversations list",
-        "conversations export",
         "gate --allow-no-data",
-        "suite list",
-        "truth matches",
-        "truth matches --clusters",
         "truth promote",
+        *(
+            pytest.param(command, marks=pytest.mark.slow)
+            for command in (
+                "tools failing",
+                "conversations export",
+                "suite list",
+                "truth matches",
+                "truth matches --clusters",
+            )
+        ),
     ],
 )
 def test_an_agent_that_the_store_lacks_is_refused_with_those_that_it_has(shop: Shop, command: str) -> None:
@@ -348,6 +354,7 @@ def test_an_empty_selection_has_a_note_and_is_no_error(shop: Shop) -> None:
     assert passage(done("truth", "matches", *none, "--only", "warning").out) == snapshot("no matches with a warning")
 
 
+@pytest.mark.slow  # the names: a test above
 def test_groups_of_different_versions_are_distinguished(tmp_path: Path) -> None:
     spans = [
         conversation(f"c{version}{number}", version=version, case="done", start_ns=NOON_NS + number * _HOUR_NS)

@@ -99,7 +99,7 @@ def test_the_plot_stands_below_the_table(shop: Shop) -> None:
     assert "\x1b" not in output
 
 
-@pytest.mark.parametrize("width", [60, 200])
+@pytest.mark.parametrize("width", [pytest.param(60, marks=pytest.mark.slow), 200])
 def test_a_plot_fits_the_terminal_and_no_more_than_a_hundred_columns(shop: Shop, width: int) -> None:
     lines = on_terminal(width, "report", "--db", shop.db, "--plot")
     frames = [line for line in lines if line.strip().startswith("┌")]

@@ -76,6 +76,7 @@ def test_each_failure_of_the_program_is_a_failed_attempt() -> None:
         assert line in ran.out
 
 
+@pytest.mark.slow  # at the same time: a test below
 def test_the_traces_of_an_attempt_without_a_conversation_id_are_one_conversation() -> None:
     cases = write_cases(["Where is it?", "And when?"])
 
@@ -84,7 +85,7 @@ def test_the_traces_of_an_attempt_without_a_conversation_id_are_one_conversation
     assert [row[:4] + row[6:] for row in outcomes()] == [["Where is it?", "pass", None, 2, 2]]
 
 
-@pytest.mark.parametrize(("query", "code"), [("right", 0), ("late crash", 7)])
+@pytest.mark.parametrize(("query", "code"), [pytest.param("right", 0, marks=pytest.mark.slow), ("late crash", 7)])
 def test_without_cases_the_program_runs_once_and_its_exit_code_counts(query: str, code: int) -> None:
     ran = attempted("--", *PYTHON_AGENT, query)
 
@@ -143,6 +144,7 @@ def test_a_run_that_cannot_start_says_what_to_give(arguments: tuple[str, ...], m
     assert message in ran.err
 
 
+@pytest.mark.slow  # at the same time: the tests below
 def test_attempts_at_the_same_time_have_the_results_of_attempts_in_turn() -> None:
     cases = write_cases(["wrong"], ["crash"], ["first", "second"])
     command = ("--k", 2, "--cases", cases, "--", *PYTHON_AGENT)

@@ -174,6 +174,7 @@ def test_tool_scores_and_faults_are_there(airline: Airline) -> None:
     assert all(row["example_conversation"].startswith("conv_") for row in failing)
 
 
+@pytest.mark.slow
 def test_a_report_by_tool_folds_nothing_but_text(airline: Airline) -> None:
     output = done("report", "--db", airline.db, "--by", "tool", "-k", "1,3", "--details").out
 
@@ -184,6 +185,7 @@ def test_a_report_by_tool_folds_nothing_but_text(airline: Airline) -> None:
     assert passage(output) == snapshot("per_case leaves out cases with fewer than k attempts: 10 cases at k=3")
 
 
+@pytest.mark.slow  # of a few: tests/reports/test_reports_report.py
 def test_a_window_is_named_and_counted_back_from_the_newest_conversation(airline: Airline) -> None:
     narrow = ("report", "--db", airline.db, "--window", "1h")
 
@@ -194,6 +196,7 @@ def test_a_window_is_named_and_counted_back_from_the_newest_conversation(airline
     assert "window 1h up to 2026-03-05" in until or "no closed conversations" in until
 
 
+@pytest.mark.slow  # of a few groups: tests/cli/test_cli_tables.py
 def test_markdown_tables_are_rectangular(airline: Airline) -> None:
     output = done("report", "--db", airline.db, "--by", "case", "-k", "1", "--format", "markdown").out
 
@@ -243,6 +246,7 @@ def test_matches_say_how_each_conversation_found_its_case(airline: Airline) -> N
     assert passage(done("truth", "list", "--db", airline.db).out) == snapshot("50 current cases, dataset tau-airline")
 
 
+@pytest.mark.slow  # of one conversation: tests/reports/test_reports_report.py
 def test_without_content_nothing_is_scored_and_the_report_says_what_to_do(airline: Airline, tmp_path: Path) -> None:
     db = tmp_path / "nocontent.duckdb"
     done("ingest", "--db", db, airline.data / "variant-nocontent.jsonl.gz")

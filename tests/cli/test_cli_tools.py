@@ -190,7 +190,7 @@ def test_csv_carries_everything(hotel: Path) -> None:
     assert json.loads(rows[0]["wrong_values"])[0] == {"actual": "Paris", "expected": "Rome", "count": 2}
 
 
-@pytest.mark.parametrize("width", [80, 100, 160])
+@pytest.mark.parametrize("width", [80, *(pytest.param(wide, marks=pytest.mark.slow) for wide in (100, 160))])
 def test_no_line_is_wider_than_the_terminal(hotel: Path, width: int) -> None:
     for options in ((), ("--by", "version"), ("--show", "1")):
         lines = on_terminal(width, "tools", "failing", "--db", hotel, *options)

@@ -81,7 +81,9 @@ def test_the_versions_of_a_dataset_are_listed_newest_first(db: Path, tmp_path: P
     assert ("current" in table, "past" in table) == (True, True)
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.yaml", "out.csv", "out.parquet"])
+@pytest.mark.parametrize(
+    "name", ["out.yaml", *(pytest.param(f"out.{end}", marks=pytest.mark.slow) for end in ("jsonl", "csv", "parquet"))]
+)
 def test_an_export_by_ending_can_be_imported_again_without_a_change(db: Path, name: str) -> None:
     done("truth", "import", "shop.yaml", "--db", db)
     ran = done("truth", "export", "--db", db, "--output", name)
@@ -91,7 +93,10 @@ def test_an_export_by_ending_can_be_imported_again_without_a_change(db: Path, na
     assert done("truth", "import", name, "--db", db).out == snapshot("0 new case versions; 2 cases now current\n")
 
 
-@pytest.mark.parametrize("form", ["fair-forge", "ragas", "outcome", "adk", "tau-bench"])
+@pytest.mark.parametrize(
+    "form",
+    ["outcome", "adk", *(pytest.param(form, marks=pytest.mark.slow) for form in ("fair-forge", "ragas", "tau-bench"))],
+)
 def test_an_export_for_another_tool_names_what_was_lost_and_reads_back(db: Path, form: str) -> None:
     done("truth", "import", "shop.yaml", "--db", db)
     ran = done("truth", "export", "--db", db, "--format", form, "--output", "out.json", "--losses-format", "json")

@@ -232,7 +232,9 @@ def copied(answering: Commands, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return target
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    "zone", ["America/New_York", *(pytest.param(zone, marks=pytest.mark.slow) for zone in ("UTC", "Asia/Tokyo"))]
+)
 def test_the_last_days_of_every_view_are_the_same_in_every_time_zone(copied: Path, zone: str) -> None:
     with duckdb.connect(str(copied), read_only=True) as con:
         con.execute("SET TimeZone = ?", [zone])

@@ -111,7 +111,7 @@ def test_of_two_people_who_correct_a_case_the_second_loses_nothing(console: Runn
     [
         ('"case_id"', "case_id", "not JSON"),
         ('"tags"', '"tag"', "unknown field"),
-        ('"seat_class": "second"', '"seat_class": NaN', "not JSON"),
+        pytest.param('"seat_class": "second"', '"seat_class": NaN', "not JSON", marks=pytest.mark.slow),
         ('"lyon-family"', '"another"', "not current any more"),
     ],
 )
@@ -149,6 +149,7 @@ def test_a_conversation_without_a_case_becomes_one(console: RunningConsole) -> N
         assert save(session, form_of(new)).status_code == 409  # it exists now
 
 
+@pytest.mark.slow  # one correction: the tests above
 def test_a_verdict_counts_after_a_correction_of_another_case(console: RunningConsole) -> None:
     with console.session() as session:
         save(session, form_of(session.get(f"/case?id={FAILED}")))

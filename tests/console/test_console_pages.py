@@ -294,6 +294,7 @@ def test_a_conversation_opens_although_others_share_its_id(tmp_path: Path) -> No
             assert session.get("/match?id=1&environment=elsewhere").status_code == 400
 
 
+@pytest.mark.slow  # that it opens: a test above; its verdicts: tests/engine/test_engine_identity.py
 def test_the_page_of_a_conversation_whose_id_others_share_leads_to_pages_about_it_alone(tmp_path: Path) -> None:
     spans = [
         agent_run(9 * at, id="1", trace=service, query=f"Hi {service}", service=service)
@@ -371,7 +372,14 @@ def test_a_condition_selects_the_same_conversations_however_many_are_read_first(
     assert len(set(selected[every])) == len(selected[every]) > 0
 
 
-@pytest.mark.parametrize("condition", [{}, {"agent": "trip-planner"}, {"outcome": "fail"}, {"labelled": False}])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {},
+        {"outcome": "fail"},
+        *(pytest.param(other, marks=pytest.mark.slow) for other in ({"agent": "trip-planner"}, {"labelled": False})),
+    ],
+)
 def test_a_random_order_is_the_same_however_many_are_read_first(
     console: RunningConsole, monkeypatch: pytest.MonkeyPatch, condition: dict[str, object]
 ) -> None:

@@ -33,9 +33,9 @@ def item_of(page: httpx.Response) -> str:
     return str(re.findall(r'name="id" value="([^"]+)"', page.text)[-1])
 
 
-def judge(session: httpx.Client, verdict: str, page: str = "/review", **values: str) -> httpx.Response:
-    """Send the form of the conversation under review."""
-    item_page = session.get(page)
+def judge(session: httpx.Client, verdict: str, page: str | httpx.Response = "/review", **values: str) -> httpx.Response:
+    """Send the form of the conversation under review, of a page that is read before unless it is given."""
+    item_page = session.get(page) if isinstance(page, str) else page
     names = re.findall(
         r'<input type="hidden" name="(\w+)" value="([^"]*)"', item_page.text.rpartition('class="verdict"')[2]
     )
@@ -96,7 +96,7 @@ def test_an_item_is_blind_and_comes_once(console: RunningConsole) -> None:
             assert re.search(r"<h2>A conversation of <bdi>.+</bdi> <bdi>.+</bdi></h2>", page.text)
             assert "✗ fail" not in text_of(page)
             assert "✓ pass" not in text_of(page)
-            assert judge(session, "pass").status_code == 200
+            assert judge(session, "pass", page).status_code == 200
         assert len(set(ids)) == 3
         assert "you judged 3 conversations" in text_of(session.get("/review"))
 
@@ -157,6 +157,7 @@ def test_disagreements_reach_a_person_who_decides(console: RunningConsole) -> No
     assert conversation["score"]["outcome_source"] == "adjudication"
 
 
+@pytest.mark.slow  # the numbers: tests/commands/test_commands_annotations.py
 def test_agreement_is_item_page(console: RunningConsole) -> None:
     ids = [f"lyon-family-1.1.0-{number}" for number in range(1, 7)]
     verdicts = {

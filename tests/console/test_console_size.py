@@ -5,6 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from otel_agentic.console.app import PATHS
 from tests.console.test_console_pages import links_of
 
@@ -34,6 +36,7 @@ def _sizes(session: httpx.Client) -> dict[str, int]:
     return {path: len(answer.content) for path, answer in pages.items()}
 
 
+@pytest.mark.slow  # each page is bounded: tests/console/test_console_pages.py
 def test_the_median_page_is_small_and_the_first_load_is_bounded(session: httpx.Client) -> None:
     sizes = _sizes(session)
     files = sum(len(session.get(name).content) for name in _FILES)

@@ -129,6 +129,7 @@ def test_the_order_of_arrival_links_nothing_else(name: str, random: Random) -> N
     assert conversations(*spans) == conversations(*random.sample(spans, k=len(spans)))
 
 
+@pytest.mark.slow  # through the store: tests/engine/test_engine_rebuild.py
 @given(names=st.lists(st.sampled_from(sorted(ALL)), min_size=2, max_size=3, unique=True), random=st.randoms())
 @settings(in_one_folder, max_examples=3)
 def test_trace_by_trace_through_the_store_the_same_conversations_are_found(

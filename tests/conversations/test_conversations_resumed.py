@@ -179,6 +179,7 @@ def test_the_order_of_arrival_resumes_nothing_else(name: str, random: Random) ->
     assert conversations(*spans) == conversations(*random.sample(spans, k=len(spans)))
 
 
+@pytest.mark.slow  # through the store: tests/engine/test_engine_rebuild.py
 @given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))
 @settings(in_one_folder, max_examples=4)
 def test_span_by_span_through_the_store_the_same_turns_are_found(tmp_path: Path, name: str, random: Random) -> None:

@@ -31,6 +31,7 @@ def calls(result: Outline) -> list[CallOutline]:
     return [call for turn in result.turns for call in turn.calls]
 
 
+@pytest.mark.slow  # of every capture: tests/conversations/test_conversations_captures.py
 def test_every_turn_and_call_is_rebuilt() -> None:
     result = [outline(item) for item in read("spans").values()]
     actual = [call for item in result for call in calls(item)]

@@ -216,6 +216,7 @@ def test_the_hours_of_a_day_are_put_into_one_file(engine: Engine, clock: Clock, 
     assert not (folder / ".work").exists()
 
 
+@pytest.mark.slow  # of an hour: a test above
 def test_a_late_span_of_a_day_in_one_file_is_in_that_file(engine: Engine, clock: Clock, folder: Path) -> None:
     store_talk(engine, "c-0", 0)
     store_talk(engine, "c-2", 2)

@@ -125,6 +125,7 @@ def test_a_collector_closes_each_attempt_by_its_own_last_span(tmp_path: Path, *,
         assert 0 == assembler.open_count
 
 
+@pytest.mark.slow  # as all rows: tests/engine/test_engine_parallel.py
 def test_worker_processes_find_the_same_attempts(tmp_path: Path) -> None:
     spans = [
         turn(number % 7 + minute, str(minute), f"c{number}" if number % 5 else f"c{number - 1}#2", end=minute == 10)

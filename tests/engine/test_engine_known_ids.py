@@ -99,7 +99,8 @@ def rows_after(
     return {name: rows for name, rows in result.items() if name not in {"schema_migrations", "instance"}}
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.slow  # in this process: the next test; in workers: tests/engine/test_engine_parallel.py
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_same_rows_are_found_in_this_process_and_in_workers(tmp_path: Path, pool: WorkerPool, seed: int) -> None:
     expected = rows_after(tmp_path / "all.duckdb", seed, searches_all=True)
     assert any("#2" in row[1] for row in expected["conversations"])

@@ -120,6 +120,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any,
     return arriving(tmp_path_factory.mktemp("alone") / "alone.duckdb", None)
 
 
+@pytest.mark.slow  # of spans that arrive at once: the first test
 def test_workers_rebuild_what_arrives_in_parts_as_one_process_does(
     tmp_path: Path, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[tuple[Any, ...]]]
 ) -> None:
@@ -131,6 +132,7 @@ def test_workers_rebuild_what_arrives_in_parts_as_one_process_does(
     assert ([], True) == (pool.problems, pool.is_running)
 
 
+@pytest.mark.slow  # of one conversation without segments: the next test
 def test_workers_without_room_for_segments_make_the_same_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[tuple[Any, ...]]]
 ) -> None:

@@ -59,6 +59,7 @@ def traces_of(spans: Iterable[Span]) -> list[list[Span]]:
     return list(result.values())
 
 
+@pytest.mark.slow  # of small ones: tests/conversations/test_conversations_store.py
 def test_a_conversation_comes_back_as_it_was_assembled(copy_of: CopyOf, tau_file: Path) -> None:
     engine = copy_of(tau_file)
     with engine.store.read() as con:

@@ -90,7 +90,7 @@ def test_what_is_committed_while_a_trace_is_read_is_read_the_next_time(engine: E
     assert 2 == reader.reads
 
 
-@pytest.mark.parametrize("max_bytes", [0, 40_000, 10**9])
+@pytest.mark.parametrize("max_bytes", [0, 40_000, pytest.param(10**9, marks=pytest.mark.slow)])
 def test_memory_changes_no_conversation(engine: Engine, max_bytes: int) -> None:
     rebuilder, _ = rebuilder_of(engine, max_bytes=max_bytes)
     for part in range(2):

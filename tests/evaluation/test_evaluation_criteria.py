@@ -185,14 +185,15 @@ def test_an_evaluation_says_what_each_criterion_decided(engine: Engine) -> None:
     ("criterion", "expected"),
     [
         ("correct", (1, 3)),
-        ("answer", (2, 3)),
-        ("tools", (2, 3)),
         ("answer and tools", (1, 3)),
         ("selection", (3, 3)),
         ("operations.tool_calls <= 0", (0, 3)),
-        ("tools and operations.loops", (2, 3)),
         ("state", (0, 0)),
         ("traffic", (3, 3)),
+        *(
+            pytest.param(criterion, (2, 3), marks=pytest.mark.slow)
+            for criterion in ("answer", "tools", "tools and operations.loops")
+        ),
     ],
 )
 def test_a_report_has_the_rates_of_any_criterion(commands: Commands, criterion: str, expected: tuple[int, int]) -> None:

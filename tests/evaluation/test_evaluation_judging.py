@@ -178,15 +178,22 @@ class Breaking(Streaming):
 @pytest.mark.parametrize(
     "judge",
     [
-        Raising(),
-        Short(),
-        Dropping(on(lambda _: JudgeFailure(reason="judge_error", message="no"))),
-        Breaking(),
-        PlainJudge(on(lambda _: verdict(float("nan")))),
-        PlainJudge(on(lambda _: verdict(1.5))),
-        Streaming(on(lambda _: JudgeFailure(reason="judge_error", message="refused", tries=4))),
+        pytest.param(Raising(), id="raises"),
+        pytest.param(Short(), id="too few", marks=pytest.mark.slow),
+        pytest.param(
+            Dropping(on(lambda _: JudgeFailure(reason="judge_error", message="no"))),
+            id="drops one",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(Breaking(), id="breaks"),
+        pytest.param(PlainJudge(on(lambda _: verdict(float("nan")))), id="no number"),
+        pytest.param(PlainJudge(on(lambda _: verdict(1.5))), id="out of range", marks=pytest.mark.slow),
+        pytest.param(
+            Streaming(on(lambda _: JudgeFailure(reason="judge_error", message="refused", tries=4))),
+            id="refuses",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["raises", "too few", "drops one", "breaks", "no number", "out of range", "refuses"],
 )
 def test_a_judge_that_fails_in_any_way_makes_no_agent_fail(stored: Stored, judge: Judge) -> None:
     engine = stored(3)

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from otel_agentic.commands import Commands
 from otel_agentic.testing import NOON_NS, SECOND_NS, span
 from tests.builders import feed, rows
@@ -34,6 +36,7 @@ def test_the_layers_of_tau_airline(copy_of: CopyOf, labelled_file: Path) -> None
     assert 84 == sum(n for (outcome, _), n in changes.items() if outcome == "pass")
 
 
+@pytest.mark.slow
 def test_the_stored_faults_of_tau_airline_grouped_by_conversation_are_the_same_classes(
     copy_of: CopyOf, labelled_file: Path
 ) -> None:

@@ -102,6 +102,7 @@ def test_the_example_prints_in_this_process_what_it_promises(
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.slow  # a collector of its own: a test above
 def test_the_langchain_agent_sends_to_a_collector_that_is_there_already(tmp_path: Path) -> None:
     settings = load_settings(
         store={"db": tmp_path / "test.duckdb"},

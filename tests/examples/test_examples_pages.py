@@ -37,9 +37,10 @@ _GUIDES: Final = (
     "backfill", "calibration", "cases", "comparing", "compat", "failing-tools", "failures", "gate", "html-report",
     "judges", "matching", "monitoring", "retention", "rows", "scoring", "sql", "telemetry", "traffic", "tutorial", "windows",
 )  # fmt: skip
-#: Those that take more than a second and whose commands other tests run, too.
+#: Those that take long and whose commands other tests run, too.
 _LONG: Final = {
-    "calibration", "cases", "gate", "html-report", "matching", "retention", "scoring", "sql", "traffic", "tutorial",
+    "backfill", "calibration", "cases", "comparing", "failing-tools", "gate", "html-report", "matching", "retention", "scoring",
+    "sql", "telemetry", "traffic", "tutorial", "windows",
 }  # fmt: skip
 _BLOCK: Final = re.compile(r"^( *)```(console|text)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _VARYING: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?")
@@ -150,7 +151,13 @@ def follow(step: Step) -> None:
         assert _VARYING.sub("TIME", expected).rstrip() in lines, f"not printed, or not in this order: {expected}"
 
 
-@pytest.mark.parametrize("name", _PERSONAS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in {"on-call", "data-scientist"} else name
+        for name in _PERSONAS
+    ],
+)
 def test_every_command_of_a_persona_runs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = steps(name)
     demo, export, *serve = first.commands

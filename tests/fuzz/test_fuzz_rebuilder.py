@@ -90,6 +90,7 @@ def partial_traces(folder: Path, random: Random, prefixes: int, pairs: int, long
         yield part, [log for log in logs if (log.trace_id, log.span_id) in retained]
 
 
+@pytest.mark.slow  # invented traces: the other test
 @needs_captures
 def test_some_partial_traces_of_each_capture_are_rebuilt(engine: Engine) -> None:
     random = Random(1)  # noqa: S311 — no secret

@@ -111,6 +111,7 @@ def approximately(expected: dict[str, float]) -> dict[str, Any]:
     return {k: [pytest.approx(value)] for k, value in expected.items()}
 
 
+@pytest.mark.slow  # with their content: tests/telemetry/test_telemetry_collector.py
 def test_evaluation_events_reach_a_receiver(db: Path) -> None:
     with http_receiver() as receiver:
         settings = live_settings(db, emit={"endpoint": receiver.endpoint, "interval_s": 0.1})
@@ -141,6 +142,7 @@ def test_a_late_span_makes_revision_2_and_its_window_is_restated(settings: Setti
         assert [1.0] == gauge(addresses, "agentic_ingest_late_spans_total")
 
 
+@pytest.mark.slow  # without a running collector: tests/live/test_live_windows.py
 def test_a_conversation_that_moves_to_another_group_leaves_its_old_window(settings: Settings) -> None:
     spans = speak_genai(ask_hotel(), start_ns=just_now()).spans
     root, rest = spans[0], spans[1:]
@@ -230,6 +232,7 @@ def test_a_trace_that_its_history_joined_keeps_the_conversation_open(db: Path) -
         eventually(lambda: rows(live.engine, "SELECT revision, closed_by FROM conversations"), [(1, "idle")])
 
 
+@pytest.mark.slow  # from the command line: tests/cli/test_cli_serve.py
 def test_commands_go_to_the_collector_that_holds_the_file(settings: Settings, db: Path) -> None:
     with running(settings, cases=CASES) as (live, addresses):
         export(addresses, speak_genai(ask_hotel(), start_ns=just_now()).spans)
@@ -255,6 +258,7 @@ def test_commands_go_to_the_collector_that_holds_the_file(settings: Settings, db
     client.close()
 
 
+@pytest.mark.slow  # from the command line: tests/cli/test_cli_serve.py
 def test_an_error_over_there_is_the_same_error_here(settings: Settings) -> None:
     with running(settings):
         for name, arguments, error, message in (
@@ -293,6 +297,7 @@ def test_health_tells_what_is_going_on(db: Path) -> None:
         assert (200, {"ready": True}) == (ready.status_code, ready.json())
 
 
+@pytest.mark.slow  # as a process: tests/live/test_live_serve_process.py
 def test_a_taken_port_is_named_and_the_store_is_released(settings: Settings, tmp_path: Path) -> None:
     other = tmp_path / "other.duckdb"
     with running(settings) as (_, first):

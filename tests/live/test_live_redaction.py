@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from tests.builders import rows
 from tests.live.running_collector import ask, eventually, live_settings, running
 from tests.live.secrets_everywhere import CASE, RecordedQuestions, files_under, secrets_shown, tell
 from tests.spans.secrets_made_up import ALL
 from tests.telemetry.receiver.over_http import http_receiver
-
-if TYPE_CHECKING:
-    import pytest
 
 SCORED = "SELECT count(*) FROM conversation_scores WHERE NOT superseded AND case_id IS NOT NULL"
 
@@ -59,6 +58,7 @@ def test_no_secret_is_stored_sent_asked_or_logged(tmp_path: Path, caplog: pytest
     assert "[redacted:" in reply["t.duckdb: spans"]
 
 
+@pytest.mark.slow
 def test_without_redaction_the_same_search_finds_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     displayed = secrets_shown(outputs_of(tmp_path, caplog, {"credentials": False}))
     assert {"judge", "sent", "cases", "conversations", "wal", "t.duckdb: spans", "t.duckdb: cases"} <= displayed.keys()

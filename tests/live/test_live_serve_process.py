@@ -79,6 +79,7 @@ def up(process: subprocess.Popen[str], db: Path) -> LiveServer:
     return result
 
 
+@pytest.mark.slow  # its parts: tests/cli/test_cli_serve.py and tests/crash/test_crash_drain.py
 def test_a_collector_answers_other_processes_until_sigterm_drains_it_and_removes_its_server_file(
     serve: Serve, db: Path, settings: Settings
 ) -> None:

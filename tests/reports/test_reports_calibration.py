@@ -225,6 +225,7 @@ def test_rates_without_judged_answers_name_no_judge(labelled_engine: Engine) -> 
     assert {None} == {group["judge"] for group in groups}
 
 
+@pytest.mark.slow  # of a few conversations: the other tests of this file
 def test_the_conversations_of_tau_airline_agree_with_their_labels(
     copy_of: CopyOf, tau_file: Path, tau_truth: dict[str, Any]
 ) -> None:

@@ -53,12 +53,12 @@ def _pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "requested",
     [
-        {},
         {"by": ["version"]},
-        {"window": "24h"},
-        {"estimator": "plugin"},
-        {"k": [2, 4]},
-        {"interval": "bootstrap"},
+        {"estimator": "plugin", "k": [2, 4]},
+        *(
+            pytest.param(arguments, marks=pytest.mark.slow)
+            for arguments in ({}, {"window": "24h"}, {"interval": "bootstrap"})
+        ),
     ],
 )
 def test_curves_go_through_the_numbers_of_the_report(hotel: Commands, requested: dict[str, Any]) -> None:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     "arguments",
     [
         {},
-        {"by": ["version"]},
-        {"by": ["case"]},
-        {"window": "24h"},
+        *(
+            pytest.param(arguments, marks=pytest.mark.slow)
+            for arguments in ({"by": ["version"]}, {"by": ["case"]}, {"window": "24h"})
+        ),
         {"criterion": "tools"},
         {"until_ns": 1},
     ],

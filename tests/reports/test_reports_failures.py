@@ -115,10 +115,18 @@ def plain(failure: Failure) -> Failure:
 LABELS: Final = {"right": False, "wrong": False, "short": True}
 
 
-@pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize(
-    ("criterion", "strict", "labels"),
-    [("answer", False, {}), ("tools", False, LABELS), ("annotated", True, {}), ("annotated", False, LABELS)],
+    ("criterion", "strict", "labels", "ended"),
+    [
+        ("answer", False, {}, True),
+        ("tools", False, LABELS, True),
+        ("annotated", True, {}, False),
+        ("annotated", False, LABELS, False),
+        pytest.param("answer", False, {}, False, marks=pytest.mark.slow),
+        pytest.param("tools", False, LABELS, False, marks=pytest.mark.slow),
+        pytest.param("annotated", True, {}, True, marks=pytest.mark.slow),
+        pytest.param("annotated", False, LABELS, True, marks=pytest.mark.slow),
+    ],
 )
 def test_the_store_tells_the_failures_that_are_found_in_memory(
     copy_of: CopyOf,
@@ -193,10 +201,9 @@ def test_by_a_draft_a_conversation_fails_by_its_verdict_alone(open_engine: OpenE
 #: One of each kind; every other way is tried on the evaluators themselves.
 WAYS_TO_FAIL: Final = [
     TimeoutError("wrong_answer"),
-    "",
-    "unsafe_state",
+    *(pytest.param(reply, marks=pytest.mark.slow) for reply in ("", "unsafe_state")),
     '{"reasoning": "unsafe_action", "label": "unsafe_action", "label": "no_failure"}',
-    '{"reasoning": "x", "score": -1}',
+    pytest.param('{"reasoning": "x", "score": -1}', marks=pytest.mark.slow),
     '{"reasoning": "x", "score": 0.0, "label": "not_completed"}',
 ]
 STRICT: Final = {
@@ -393,6 +400,7 @@ def test_an_empty_store_has_no_failures(engine: Engine) -> None:
     assert (0, 0, 0, []) == tuple(failures[name] for name in ("conversations", "scored", "failures", "groups"))
 
 
+@pytest.mark.slow  # of a few conversations: the other tests of this file
 def test_tau_airline_fails_in_the_ways_that_were_counted_by_hand(labelled_engine: Engine, tau: Path) -> None:
     result = found_failures(labelled_engine, EVERYTHING)
     kinds: defaultdict[str, set[str | None]] = defaultdict(set)

@@ -69,13 +69,15 @@ def annotated(engine: Engine) -> None:
         commands.call("label", {**common, "name": METRIC})
 
 
+def frozen(engine: Engine) -> None:
+    """Store the same, and freeze the verdicts."""
+    annotated(engine)
+    assert {"answer": SIZE, METRIC: SIZE} == Commands(engine).judge_freeze()["anchors"]
+
+
 @pytest.fixture
 def commands(copy_of: CopyOf, prepared_store: PreparedStore) -> Commands:
-    engine = copy_of(prepared_store(annotated))
-    engine.runner.judge = deciding(half)
-    commands = Commands(engine)
-    assert {"answer": SIZE, METRIC: SIZE} == commands.judge_freeze()["anchors"]
-    return commands
+    return Commands(copy_of(prepared_store(frozen)))
 
 
 def drift(commands: Commands, judge: PlainJudge, **options: Any) -> dict[str, dict[str, Any]]:

@@ -25,6 +25,7 @@ from otel_agentic.store.queries.scores import (
     members_of,
     metric_totals,
     origins,
+    origins_by_kind,
     select_members,
 )
 from otel_agentic.store.table import Selection
@@ -37,21 +38,25 @@ if TYPE_CHECKING:
     from tests.stores import CopyOf, PreparedStore
 
 REQUESTS: list[dict[str, Any]] = [
-    {},
     {"by": ["version", "environment", "service"]},
-    {"by": ["case"]},
     {"by": ["tool"]},
     {"by": ["tag"]},
-    {"window": "2h"},
     {"window": "2h", "until_ns": NOON_NS + 5 * HOUR_NS},
-    {"since_ns": NOON_NS + 3 * HOUR_NS},
-    {"compare": "agent=travel,tours"},
-    {"metrics": []},
-    {"criterion": "answer"},
+    {"since_ns": NOON_NS + 3 * HOUR_NS, "metrics": []},
     {"criterion": "tools,correct,state"},
     {"criterion": "latency <= 2", "window": "3h"},
     {"criterion": "answer and tools", "by": ["case"], "compare": "agent=travel,tours"},
     {"metrics": ["latency", "operations.cost"]},
+]
+#: Parts of those.
+FURTHER_REQUESTS: list[dict[str, Any]] = [
+    {},
+    {"by": ["case"]},
+    {"window": "2h"},
+    {"since_ns": NOON_NS + 3 * HOUR_NS},
+    {"compare": "agent=travel,tours"},
+    {"metrics": []},
+    {"criterion": "answer"},
 ]
 
 
@@ -74,9 +79,10 @@ def filled(copy_of: CopyOf, prepared_store: PreparedStore) -> Engine:
     return copy_of(prepared_store(fill))
 
 
-def test_counting_by_kind_changes_no_figure(filled: Engine) -> None:
+@pytest.mark.parametrize("requests", [REQUESTS, pytest.param(FURTHER_REQUESTS, marks=pytest.mark.slow)])
+def test_counting_by_kind_changes_no_figure(filled: Engine, requests: list[dict[str, Any]]) -> None:
     commands = Commands(filled)
-    for arguments in REQUESTS:
+    for arguments in requests:
         request = {name: value for name, value in arguments.items() if name != "metrics"}
         assert ReportRequest(**request).counts_by_kind(filled)
 
@@ -219,6 +225,24 @@ def test_each_part_of_a_report_reads_the_scores_once(engine: Engine) -> None:
         origins(planned, Selection())
         assert [scans["scores"] for scans in planned.scans] == [1]
 
+        planned.scans.clear()
+        of_kinds = origins_by_kind(table)
+        assert [scans["scores"] for scans in planned.scans] == [0]
+        assert of_kinds
+        assert of_kinds.items() <= origins(con, Selection()).items()
+
+
+def test_the_scores_of_the_conversations_that_represent_a_kind_are_read_once(engine: Engine) -> None:
+    fill(engine)
+    with engine.store.read() as con:
+        planned: Any = PlannedConnection(con)
+        table = KindTable(planned, Kinds(selection=Selection()))
+        planned.scans.clear()
+        assert table.conversations
+
+    # The representatives; their row ids and then their rows; and what a report reads of them.
+    assert [scans["scores"] for scans in planned.scans] == [0, 2, 0]
+
 
 def test_failed_conversations_are_selected_once(engine: Engine) -> None:
     fill(engine)
@@ -226,8 +250,8 @@ def test_failed_conversations_are_selected_once(engine: Engine) -> None:
         planned: Any = PlannedConnection(con)
         assert problem_scores(planned, Selection(), FailureRules((), EvaluatorSettings())).scores
 
-    assert [scans["conversations"] for scans in planned.scans] == [2, 0, 0, 0, 0, 0]
-    assert [scans["scores"] for scans in planned.scans] == [3, 0, 0, 0, 0, 0]
+    assert [scans["conversations"] for scans in planned.scans] == [3, 0, 0, 0, 0, 0]
+    assert [scans["scores"] for scans in planned.scans] == [4, 0, 0, 0, 0, 0]
 
 
 def test_conversations_with_the_same_failures_are_read_once(engine: Engine) -> None:

@@ -92,6 +92,7 @@ def test_tau_airline_gives_its_published_table(labelled: Commands, tau: Path) ->
     assert (200, 84, 1.0) == (group["n"], group["c"], group["coverage"])
 
 
+@pytest.mark.slow
 def test_without_labels_the_spans_and_cases_alone_agree_with_them(
     copy_of: CopyOf, tau_file: Path, tau_truth: dict[str, Any]
 ) -> None:
@@ -284,3 +285,16 @@ def test_the_displayed_estimators_alone_are_the_same_and_the_others_are_computed
             assert chosen == {name: estimates[name] for name in chosen}
             assert all_of == part
     assert computed[1] == 0 < computed[0]  # a single case has no targets
+
+
+def test_without_e_values_tiers_and_all_other_numbers_are_the_same(labelled: Commands) -> None:
+    for by in ([], ["case"]):
+        report, without = labelled.report(by=by), labelled.report(by=by, e_values=False)
+        evidence = [
+            (group.pop("tier_evidence"), other.pop("tier_evidence"))
+            for group, other in zip(report["groups"], without["groups"], strict=True)
+        ]
+        assert report == without
+        assert any(item["e_value"] is not None for item, _ in evidence)
+        for item, other in evidence:
+            assert other == item | {"statement": None, "e_value": None}

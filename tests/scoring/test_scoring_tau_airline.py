@@ -190,6 +190,7 @@ def accepted(source: Conversation, others: list[Conversation], original: Case, *
     return sum(item.outcome == "pass" for item in scores)
 
 
+@pytest.mark.slow
 def test_a_promoted_run_accepts_most_other_successful_runs_of_its_task(
     folder: Path, labels: Mapping[str, Label]
 ) -> None:

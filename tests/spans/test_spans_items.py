@@ -283,6 +283,7 @@ def growth_apart(name: str) -> tuple[str, int]:
     return message, int(grown)
 
 
+@pytest.mark.slow  # of an HTTP request: tests/collectors/test_collectors_http_guard.py
 def test_a_bomb_of_a_whole_request_takes_no_memory() -> None:
     message, grown = growth_apart("64 MiB of empty spans")
     assert message == "refused"

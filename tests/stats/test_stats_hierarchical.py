@@ -70,7 +70,13 @@ def numbers(estimate: Estimate) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "many attempts" else name for name in KINDS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in {"far apart", "all fail", "alike", "many attempts"}
+        else name
+        for name in KINDS
+    ],
 )
 def test_values_and_bounds_equal_those_of_scipy_on_ever_finer_grids(name: str) -> None:
     oracle = Oracle(KINDS[name])

@@ -26,7 +26,7 @@ SIZE: Final = 90
 FAULTS: Final = {"missing": "missing", "spurious": "spurious", "forbidden": "forbidden", "errored": "errored"}
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.slow)])
 def random(request: pytest.FixtureRequest) -> Random:
     return Random(request.param)  # noqa: S311 — no secret
 

@@ -94,7 +94,9 @@ def test_processes_that_race_leave_one_file_and_never_replace_a_store(cache: Pat
     assert before == file.stat()
 
 
-@pytest.mark.parametrize("damage", [b"", b"no gzip", None])
+@pytest.mark.parametrize(
+    "damage", [*(pytest.param(other, marks=pytest.mark.slow) for other in (b"", b"no gzip")), None]
+)
 def test_a_damaged_file_in_the_cache_is_replaced(cache: Path, tmp_path: Path, damage: bytes | None) -> None:
     placed_at(tmp_path / "a.duckdb")
     (cached,) = cache.iterdir()

@@ -113,7 +113,7 @@ def save(store: Store, cases: list[dict[str, Any]], about: list[Subject]) -> Non
     store.write(write)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_view_and_the_metric_agree_on_conversations_made_at_random(store: Store, seed: int) -> None:
     random = Random(seed)  # noqa: S311 — no secret
     pairs = [talk(random, number) for number in range(90)]

@@ -156,7 +156,8 @@ _ONLY_REQUESTED: Final = "SEMI JOIN requested USING (environment, conversation_i
 #: `failed` are conversations that failed, or are known to fail while the judge is unsure about another part. A draft case
 #: fails nothing; without an end mark, missing turns may still arrive. Recovered faults do not count; faults without a
 #: record of recovery do. Of other metrics, scores count that have a failing label, or a value out of bounds; NaN cannot be
-#: compared. `blame` are the agents to which faults are attributed, see `evaluators.blame.Blame`.
+#: compared. `blame` are the agents to which faults are attributed, see `evaluators.blame.Blame`; to read their column
+#: `details` of all scores would take long.
 _PROBLEMS: Final = f"""
 CREATE OR REPLACE TEMP TABLE problems AS
 WITH failed AS MATERIALIZED (
@@ -208,19 +209,20 @@ UNION ALL BY NAME
 SELECT 'state' AS part, {_LOCATION}, explanation FROM core WHERE name = 'agentic.state' AND label = 'fail' AND held
 UNION ALL BY NAME
 SELECT
-    CASE s.name WHEN $blame THEN 'blame' ELSE 'score' END AS part, {_LOCATION}, s.value,
-    CASE s.name WHEN $blame THEN s.details ->> '$.metric' ELSE s.name END AS name,
-    CASE s.name WHEN $blame THEN s.details ->> '$.fault' ELSE s.label END AS label,
-    CASE s.name WHEN $blame THEN s.details ->> '$.agent' ELSE s.explanation END AS explanation,
-    s.turn_index, s.position, s.tool_name, s.parameter
+    'score' AS part, {_LOCATION}, s.value, s.name, s.label, s.explanation, s.turn_index, s.position, s.tool_name, s.parameter
 FROM scores s
 JOIN {_SELECTED} c USING (environment, conversation_id, revision)
 JOIN (SELECT unnest($names) AS name, unnest($failing) AS failing, unnest($least) AS least, unnest($most) AS most) r
     USING (name)
-WHERE s.{IN_EVALUATION} AND NOT s.superseded AND CASE s.name
-    WHEN $blame THEN s.label IS NOT NULL
-    ELSE s.evaluator <> 'core' AND (list_contains(r.failing, s.label) OR s.value < r.least OR s.value > r.most)
-END
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core'
+    AND (list_contains(r.failing, s.label) OR s.value < r.least OR s.value > r.most)
+UNION ALL BY NAME
+SELECT
+    'blame' AS part, {_LOCATION}, s.value, s.details ->> '$.metric' AS name, s.details ->> '$.fault' AS label,
+    s.details ->> '$.agent' AS explanation, s.turn_index, s.position, s.tool_name, s.parameter
+FROM scores s
+JOIN {_SELECTED} c USING (environment, conversation_id, revision)
+WHERE s.name = '{BLAME}' AND s.{IN_EVALUATION} AND NOT s.superseded AND s.label IS NOT NULL
 """  # noqa: S608 — constants of our own
 _PARTS: Final = (
     "part", "name", "label", "value", "explanation", "turn_index", "position", "tool_name", "parameter", "expected_index",
@@ -339,12 +341,12 @@ def problem_scores(
     names = [name for name, metric in rules.metrics.items() if metric.failing or name in rules.thresholds]
     thresholds = [rules.thresholds.get(name) for name in names]
     rules_by_name = {
-        "names": [*names, BLAME],
-        "failing": [*(sorted(rules.metrics[name].failing) for name in names), []],
-        "least": [*(None if threshold is None else threshold.min for threshold in thresholds), None],
-        "most": [*(None if threshold is None else threshold.max for threshold in thresholds), None],
+        "names": names,
+        "failing": [sorted(rules.metrics[name].failing) for name in names],
+        "least": [None if threshold is None else threshold.min for threshold in thresholds],
+        "most": [None if threshold is None else threshold.max for threshold in thresholds],
     }
-    parameters = {**bounds(selection), **rules_by_name, "blame": BLAME}
+    parameters = {**bounds(selection), **rules_by_name}
     if keys is None:
         con.execute(_PROBLEMS.format(only=""), parameters)
     else:

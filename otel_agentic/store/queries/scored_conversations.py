@@ -24,18 +24,21 @@ FROM tool_faults {only}
 GROUP BY ALL
 """
 #: For each score, the means of the tool dimensions; for each case, the names of the expected tools; and the newest scores and
-#: matches. `{only}` restricts the conversations.
+#: matches. `{scores}` are the rows of `scores`, and `{only}` restricts the conversations of the other tables.
 _PARTS_OF_SCORES: Final = f"""
 parts AS (
     SELECT evaluation_id, environment, conversation_id, revision, {", ".join(f"avg({name}) AS {name}" for name in DIMENSIONS)}
-    FROM tool_scores {{only}}
+    FROM {{scores}}
+    WHERE name = '{TOOLS}'
     GROUP BY ALL
 ), expected AS (
     SELECT dataset, case_id, version, list(DISTINCT tool_name ORDER BY tool_name) AS tools
     FROM expected_calls
     GROUP BY ALL
 ), faulty AS ({_FAULTY}), newest_scores AS (
-    FROM (FROM conversation_scores {{only}}) WHERE {IN_EVALUATION} AND NOT superseded
+    SELECT * REPLACE (coalesce(reason, fail_reason) AS reason), label AS outcome
+    FROM {{scores}}
+    WHERE name = '{CONVERSATION}' AND {IN_EVALUATION} AND NOT superseded
 ), matched AS (
     FROM matches {{only}}
 )
@@ -74,7 +77,7 @@ LEFT JOIN faulty f ON f.evaluation_id = s.evaluation_id AND f.environment = s.en
     AND f.conversation_id = s.conversation_id AND f.revision = s.revision
 """
 _SCORED_CONVERSATIONS: Final = f"""
-WITH {_PARTS_OF_SCORES.format(only="")}
+WITH {_PARTS_OF_SCORES.format(scores="scores", only="")}
 SELECT
     c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
     {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
@@ -106,12 +109,13 @@ WITH scored AS (
             FILTER (list_contains($names::VARCHAR[], name) AND NOT (name = '{ANSWER}' AND target = 'turn')) AS named_scores
     FROM scores
     WHERE {IN_EVALUATION} AND NOT superseded
-        AND list_contains(list_concat(['{CONVERSATION}', '{TOOLS}', '{ANSWER}'], $names::VARCHAR[]), name)
+        AND (name = '{CONVERSATION}' OR name = '{TOOLS}' OR (name = '{ANSWER}' AND target = 'turn')
+            OR list_contains($names::VARCHAR[], name))
     GROUP BY environment, conversation_id, revision
 )
 SELECT
     c.environment, c.conversation_id, c.revision, epoch_ns(c.window_time) AS ended_ns,
-    (epoch_ns(c.ended_at) - epoch_ns(c.started_at)) / 1e9 AS seconds, (hash(
+    (epoch_ns(c.ended_at) - epoch_ns(c.started_at)) / 1e9 AS seconds, s.has_judged_answer, (hash(
         c.environment, c.agent, c.agent_version, c.service, {_CONTENT["slices"]}, {_CONTENT["clock_ahead"]},
         s.has_judged_answer, s.evaluation_id, s.core_scores, s.named_scores, f.tools,
         coalesce(epoch_ns(c.window_time) < $from, false)
@@ -126,13 +130,24 @@ _REPRESENTATIVES: Final = """
 CREATE OR REPLACE TEMP TABLE representatives AS
 SELECT
     kind, count(*) AS count, any_value(environment) AS environment, min(conversation_id) AS conversation_id,
-    arg_min(revision, conversation_id) AS revision, min(ended_ns) AS first_ns
+    arg_min(revision, conversation_id) AS revision, min(ended_ns) AS first_ns,
+    any_value(has_judged_answer) AS has_judged_answer
 FROM kinds
 GROUP BY kind
 """
 _OF_REPRESENTATIVES: Final = "WHERE conversation_id IN (SELECT conversation_id FROM representatives)"
+#: Their scores, read once for all queries, because each would read the whole table; by row id, so that only their rows are
+#: decompressed.
+_REPRESENTATIVE_SCORES: Final = f"""
+CREATE OR REPLACE TEMP TABLE representative_scores AS
+SELECT
+    evaluation_id, environment, conversation_id, revision, evaluation, superseded, name, label, reason, fail_reason, dataset,
+    case_id, sample_ratio, known_failure, pass_probability, partial, computed_outcome, {", ".join(DIMENSIONS)}
+FROM scores
+WHERE rowid IN (SELECT rowid FROM scores {_OF_REPRESENTATIVES} AND name IN ('{CONVERSATION}', '{TOOLS}'))
+"""  # noqa: S608 — constants of our own
 _CONVERSATION_KINDS: Final = f"""
-WITH {_PARTS_OF_SCORES.format(only=_OF_REPRESENTATIVES)}
+WITH {_PARTS_OF_SCORES.format(scores="representative_scores", only=_OF_REPRESENTATIVES)}
 SELECT
     c.kind, c.count, c.environment, c.conversation_id, c.revision, c.first_ns AS ended_ns,
     {", ".join(f"{sql} AS {name}" for name, sql in _CONTENT.items())}
@@ -176,7 +191,9 @@ class Kinds:
 class KindTable:
     """The kind of each closed conversation, in the temporary table `kinds` of a connection.
 
-    Its columns are kind, environment, conversation_id, revision, ended_ns (the window time) and seconds.
+    Its columns are kind, environment, conversation_id, revision, ended_ns (the window time), seconds and has_judged_answer.
+    One conversation of each kind is in `representatives`, and its scores are in `representative_scores`, after
+    `conversations` was read.
     """
 
     def __init__(self, con: DuckDBPyConnection, kinds: Kinds) -> None:
@@ -190,6 +207,7 @@ class KindTable:
     def conversations(self) -> list[ScoredConversation]:
         """The conversations with their newest scores, one for each kind, by end time."""
         self.con.execute(_REPRESENTATIVES)
+        self.con.execute(_REPRESENTATIVE_SCORES)
         return [_scored(row) for row in rows(self.con, _CONVERSATION_KINDS, {"slices": self._slices})]
 
     def times(self) -> dict[int, np.ndarray[Any, np.dtype[np.int64]]]:

@@ -80,15 +80,23 @@ JOIN (
         environment, conversation_id, revision, any_value(evaluation_id) FILTER (name = '{CONVERSATION}') AS evaluation_id,
         any_value(computed_outcome) FILTER (name = '{CONVERSATION}') AS computed_outcome,
         coalesce(bool_or(partial), false) AS partial, bool_or({HAS_ANSWER_SCORE}) AS has_judged_answer
-    FROM scores {{only}}
+    FROM scores
     WHERE {IN_EVALUATION} AND NOT superseded AND name IN ('{CONVERSATION}', '{ANSWER}')
     GROUP BY environment, conversation_id, revision
 ) s USING (environment, conversation_id, revision)
 JOIN evaluations e USING (evaluation_id)
 WHERE NOT c.superseded AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
-_ORIGINS_OF_ALL: Final = _ORIGINS.format(only="")
-_ORIGINS_OF: Final = _ORIGINS.format(only="SEMI JOIN requested USING (environment, conversation_id)")
+#: The same of one conversation of each kind.
+_ORIGINS_BY_KIND: Final = f"""
+SELECT
+    r.environment, r.conversation_id, e.evaluation_id, e.judge, e.judge_version, coalesce(s.partial, false),
+    r.has_judged_answer, r.revision, s.computed_outcome
+FROM representatives r
+JOIN representative_scores s USING (environment, conversation_id, revision)
+JOIN evaluations e USING (evaluation_id)
+WHERE s.name = '{CONVERSATION}' AND s.{IN_EVALUATION} AND NOT s.superseded
+"""  # noqa: S608 — a constant of our own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,19 +116,18 @@ class Origin:
     computed: Outcome
 
 
-def origins(con: DuckDBPyConnection, selection: Selection, keys: Iterable[Key] | None = None) -> dict[Key, Origin]:
-    """Return the origins of the newest scores of some conversations; conversations without a score are omitted.
+def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
+    """Return the origins of the newest scores of conversations; conversations without a score are omitted."""
+    return _origins(con.execute(_ORIGINS, bounds(selection)).fetchall())
 
-    Args:
-        con: a connection.
-        selection: the conversations.
-        keys: only these of the selection; None for all.
-    """
-    if keys is None:
-        scores = con.execute(_ORIGINS_OF_ALL, bounds(selection)).fetchall()
-    else:
-        scores = rows_with(con, key_columns(keys), _ORIGINS_OF, bounds(selection))
-    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in scores}
+
+def origins_by_kind(table: KindTable) -> dict[Key, Origin]:
+    """Return the origin of the newest score of one conversation of each kind, see `KindTable.conversations`."""
+    return _origins(table.con.execute(_ORIGINS_BY_KIND).fetchall())
+
+
+def _origins(rows: Iterable[Sequence[Any]]) -> dict[Key, Origin]:
+    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in rows}
 
 
 class _Stored:
