@@ -230,9 +230,9 @@ class ClosedConversation(NamedTuple):
 def content_hash(conversation: Conversation) -> str:
     """Return a hash of the content of a conversation, without its revision and the way in which it was closed.
 
-    Facts (models, plans, reasoning, hand-offs, tool definitions, final state) that are not recorded are left out. So a conversation without
-    facts has the same hash as one stored by a release that recorded none, and one with facts becomes a new revision
-    when it is rebuilt.
+    Facts (models, plans, reasoning, agents of turns, hand-offs, tool definitions, final state, user, session, slices) that
+    are not recorded are left out. So a conversation without facts has the same hash as one stored by a release that recorded
+    none, and one with facts becomes a new revision when it is rebuilt.
     """
     content = [
         conversation.environment,
@@ -259,13 +259,16 @@ def _facts(conversation: Conversation) -> list[Any]:
         "models": [[_use(use) for use in turn.models] for turn in conversation.turns],
         "plans": [turn.plans for turn in conversation.turns],
         "handoffs": [
-            [turn.agent_name, [[call.target_agent, call.received] for call in turn.calls if call.kind != "tool"]]
+            [[call.target_agent, call.received] for call in turn.calls if call.kind != "tool"]
             for turn in conversation.turns
-            if any(call.kind != "tool" for call in turn.calls)
         ],
         "reasoning": [turn.reasoning for turn in conversation.turns],
+        "agents": [turn.agent_name for turn in conversation.turns],
         "definitions": definitions_hash(conversation.tool_definitions),
         "state": conversation.final_state,
+        "user": conversation.user_hash,
+        "session": conversation.session_hash,
+        "slices": conversation.slices or None,
     }
     recorded = {
         name: fact for name, fact in facts.items() if (any(fact) if isinstance(fact, list) else fact is not None)

@@ -17,7 +17,7 @@ from otel_agentic.results.store import FilePiece
 from otel_agentic.store.conversations import Built, content_hash, save_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
 from tests.builders import feed, revisions, rows, stored_conversations
-from tests.conversations.rebuilding import act, assistant, chat, run, tool, user
+from tests.conversations.rebuilding import act, assistant, chat, conversation_of, run, tool, user
 from tests.engine.retention_engine import Clock, retaining_engine
 
 if TYPE_CHECKING:
@@ -143,7 +143,28 @@ def test_a_conversation_without_facts_is_the_same_as_before_they_were_kept() -> 
 
     assert "6224c203a46e614479e7c29e3a0e2883" == content_hash(bare)
     assert content_hash(bare) != content_hash(replace(bare, tool_definitions={}))
-    assert content_hash(bare) != content_hash(replace(bare, final_state=STATE))
+    changes: list[dict[str, Any]] = [
+        {"final_state": STATE},
+        {"user_hash": 1},
+        {"session_hash": 1},
+        {"slices": ("tier=gold",)},
+        {"turns": (replace(bare.turns[0], agent_name="other"),)},
+    ]
+    for change in changes:
+        assert content_hash(bare) != content_hash(replace(bare, **change)), change
+
+
+def test_a_late_span_that_only_names_the_agent_of_a_turn_is_no_repetition(engine: Engine) -> None:
+    """Until the span between comes, the call of the model is outside of the run."""
+    top = run(0, 9, id="c-1", query="hi", answer="hello")
+    between = act("step", 1, 8, parent=top)
+    answer = chat(2, [user("hi")], [assistant("hello")], parent=between)
+    feed(engine, top, answer)
+    assert [None] == [turn.agent_name for turn in only(engine).turns]
+    feed(engine, between)
+
+    assert ["travel"] == [turn.agent_name for turn in only(engine).turns]
+    assert conversation_of(top, between, answer).turns == only(engine).turns
 
 
 def test_a_conversation_of_an_older_release_gets_a_revision_only_where_there_are_facts(engine: Engine) -> None:
