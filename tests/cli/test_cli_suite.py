@@ -106,7 +106,6 @@ def test_only_conversations_of_the_suite_are_evaluated(tmp_path: Path) -> None:
     assert 3 == rest["scored"]
 
 
-@pytest.mark.slow  # its steps: tests/cli/test_cli_promote.py and the other tests of this file
 def test_a_suite_is_drafted_from_production_and_counts_once_it_is_reviewed(tmp_path: Path) -> None:
     db, drafts = tmp_path / "t.duckdb", tmp_path / "drafts.jsonl"
     conversations = [conversation(name, query=f"Where is {name}?", answer="It is lost.") for name in ("c1", "c2")]

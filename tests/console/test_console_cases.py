@@ -111,7 +111,7 @@ def test_of_two_people_who_correct_a_case_the_second_loses_nothing(console: Runn
     [
         ('"case_id"', "case_id", "not JSON"),
         ('"tags"', '"tag"', "unknown field"),
-        pytest.param('"seat_class": "second"', '"seat_class": NaN', "not JSON", marks=pytest.mark.slow),
+        ('"seat_class": "second"', '"seat_class": NaN', "not JSON"),
         ('"lyon-family"', '"another"', "not current any more"),
     ],
 )

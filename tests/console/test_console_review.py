@@ -157,7 +157,6 @@ def test_disagreements_reach_a_person_who_decides(console: RunningConsole) -> No
     assert conversation["score"]["outcome_source"] == "adjudication"
 
 
-@pytest.mark.slow  # the numbers: tests/commands/test_commands_annotations.py
 def test_agreement_is_item_page(console: RunningConsole) -> None:
     ids = [f"lyon-family-1.1.0-{number}" for number in range(1, 7)]
     verdicts = {

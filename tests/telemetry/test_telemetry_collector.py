@@ -79,7 +79,6 @@ def test_every_instrument_arrives_over_http_as_the_table_says(ran: Ran) -> None:
         _assert_as_the_table_says(ran.received, ran.began_ns)
 
 
-@pytest.mark.slow  # over HTTP: the next test
 def test_every_instrument_arrives_over_grpc_as_the_table_says(tmp_path: Path) -> None:
     began_ns = time.time_ns()
     with (
