@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -94,6 +95,11 @@ class NotifySettings(Section):
     console_url: Text | None = Field(
         default=None, description="URL of the console for links in messages; unset: the admin address"
     )
+
+    def receivers(self, agent: str | None) -> list[str]:
+        """Return the names of the targets that receive the alarms of an agent; None: of conversations without one."""
+        return [target.name for target in self.targets if fnmatchcase(agent or "", target.agent)]
+
     timeout_s: Deadline = Field(default=10.0, description="time limit of one attempt, seconds")
     retry_s: Deadline = Field(
         default=30.0,

@@ -23,7 +23,6 @@ from otel_agentic.errors import OverloadedError, StoreError
 from otel_agentic.evaluation.scope import NO_CASES
 from otel_agentic.live.assembler import Assembler
 from otel_agentic.live.loops import Drain, RetentionLoop, ScoringLoop, WindowLoop
-from otel_agentic.live.notifications import NotificationLoop
 from otel_agentic.live.reporting import EventReporter, MonitorLoop, Phase, ReceivedCounts, vitals_of, why_not_ready
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, admin_tokens, parse_address
 from otel_agentic.net.server_file import LiveServer, process_mark, remove_server_file, write_server_file
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.workers import WorkerPool
     from otel_agentic.evaluation.batch import ScoredBatch
     from otel_agentic.judges import JudgeFailure, Verdict
+    from otel_agentic.live.notifications import NotificationLoop
     from otel_agentic.spans import Collector, Receipt, SpanBatch
     from otel_agentic.store.spans import Inserted
     from otel_agentic.store.table import Key
@@ -98,9 +98,7 @@ class LiveCollector(EngineListener):
             self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
             self._reporter = EventReporter(self.engine, self.telemetry)
             self.window_loop = WindowLoop(self.engine, self.telemetry, self._reporter.report_gauges)
-            self.notification_loops = [
-                NotificationLoop(self.engine, target, self._console_url) for target in settings.notify.targets
-            ]
+            self.notification_loops = self._notification_loops()
             self.monitor_loop = MonitorLoop(self.engine, self.telemetry, self._wake_notifications)
             self.retention_loop = RetentionLoop(self.engine)
         except BaseException:
@@ -417,6 +415,13 @@ class LiveCollector(EngineListener):
 
     def _console_url(self) -> str:
         return self.settings.notify.console_url or (self._admin.url if self._admin is not None else "")
+
+    def _notification_loops(self) -> list[NotificationLoop]:
+        if not self.settings.notify.targets:
+            return []
+        from otel_agentic.live.notifications import NotificationLoop  # noqa: PLC0415 — httpx is slow to import
+
+        return [NotificationLoop(self.engine, target, self._console_url) for target in self.settings.notify.targets]
 
     def _wake_notifications(self) -> None:
         for notifications in self.notification_loops:

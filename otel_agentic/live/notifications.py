@@ -12,12 +12,11 @@ import hmac
 import logging
 import smtplib
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formatdate
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +36,6 @@ from otel_agentic.store.connection import to_json_value
 if TYPE_CHECKING:
     from otel_agentic.config import NotifyTarget
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.store.alarms import Alarm
 
 _log = logging.getLogger(__name__)
 _NS_PER_S: Final = 1_000_000_000
@@ -75,11 +73,6 @@ class NotSentError(Exception):
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-
-
-def targets_of(alarm: Alarm, targets: Iterable[NotifyTarget]) -> list[str]:
-    """Return the names of the targets that receive an alarm."""
-    return [target.name for target in targets if fnmatchcase(alarm.key.agent or "", target.agent)]
 
 
 def sample_notification(now_ns: int) -> Notification:

@@ -18,7 +18,6 @@ from otel_agentic.engine.observing import ScoreObserver
 from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger, RetentionLoop, ScoringLoop
-from otel_agentic.live.notifications import targets_of
 from otel_agentic.reports.objectives import NS_PER_S, Monitors, alarm_text, change_text
 from otel_agentic.spans.model import Receipt
 from otel_agentic.store.alarms import Alarm, AlarmKind, save_alarms
@@ -193,7 +192,7 @@ class MonitorLoop(BackgroundLoop):
         if self._unsaved:
             known_until_ns = monitors.watermark_ns or until_ns
             alarms = list(self._new_alarms(all_monitors))
-            targets = {alarm.alarm_id: targets_of(alarm, self._engine.settings.notify.targets) for alarm in alarms}
+            targets = {alarm.alarm_id: self._engine.settings.notify.receivers(alarm.key.agent) for alarm in alarms}
 
             def write(con: Connection) -> None:
                 save_monitors(con, all_monitors, known_until_ns, now_ns)
