@@ -137,10 +137,10 @@ class Node:
 
     It refers to no node below it: as cyclic garbage, nodes would be freed much later. `event` is the event of the span, and
     `why` the reason why its dialect was selected. `order` numbers the nodes of a trace depth first, siblings by start time;
-    `last` is the order of the last node below it, its own if there is none; `at` is the sort key in time, in which the trace
-    id and this order decide between equal times. `is_run` is whether an `AgentRun` event counts as a run (see `mark_runs`), `run` is the nearest
-    run above, `holding_call` the nearest tool call above, `holds_run` is whether a run is below, and `same_as` is the
-    node with the merged record of the same call.
+    `last` is the order of the last node below it, its own if it has none below; `at` is the sort key in time, in which the
+    trace id and this order decide between equal times. `is_run` is whether an `AgentRun` event counts as a run (see
+    `mark_runs`), `run` is the nearest run above, `holding_call` the nearest tool call above, `holds_run` is whether a run
+    is below, and `same_as` is the node with the merged record of the same call.
     """
 
     event: AgentEvent

@@ -54,7 +54,7 @@ def test_a_span_whose_parent_never_came_is_a_root() -> None:
 
 def test_nodes_are_freed_without_the_collector_of_cyclic_garbage() -> None:
     def count() -> int:
-        return sum(type(thing) is Node for thing in gc.get_objects())
+        return sum(type(tracked) is Node for tracked in gc.get_objects())
 
     root = span("root", start_ns=at(0))
     spans = [root, run(1, parent=root), span("late", parent=root, start_ns=at(2))]

@@ -48,7 +48,9 @@ def mailbox() -> Iterator[Mailbox]:
 def alarm() -> Alarm:
     return Alarm(
         alarm_id="a-1",
-        key=GroupKey(agent="trip-planner", agent_version="1.1.0", environment="prod", service="shop", criterion="correct"),
+        key=GroupKey(
+            agent="trip-planner", agent_version="1.1.0", environment="prod", service="shop", criterion="correct"
+        ),
         objective="nine of ten",
         kind="broken",
         conversation_ended_ns=NOON_NS,
