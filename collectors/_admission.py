@@ -100,13 +100,15 @@ def _soonest_s(error: BaseException | None) -> int:
 def status_of(error: BaseException) -> status_pb2.Status:
     """Return the `google.rpc.Status` of an error, with `RetryInfo` if the same request may be sent again.
 
-    An unexpected error is logged here, and its text is not sent.
+    An unexpected error is logged here, and its text is not sent. Then the traceback is removed: its frames refer to the request
+    and, by the future result, to the error, so that refused requests would stay in memory as cyclic garbage.
     """
     if isinstance(error, RefusedError):
         return new_status(error.grpc, str(error))
     codes = codes_of(error)
     if codes is UNFORESEEN:
         _logger.error("unforeseen error while receiving; the sender was asked to try again", exc_info=error)
+    error.__traceback__ = None
     is_known = isinstance(error, OtelAgenticError)
     status = new_status(codes.grpc, str(error) if is_known else "unforeseen error, nothing was accepted: try again")
     if codes.grpc == "UNAVAILABLE":
@@ -257,10 +259,12 @@ class Holding:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._job is None:
+        # The job must not be referred to by what it refers to: its batch would stay in memory as cyclic garbage.
+        job, self._job = self._job, None
+        if job is None:
             self._release()
         else:
-            self._job.add_done_callback(lambda _: self._release())
+            job.add_done_callback(lambda _: self._release())
 
     def _release(self) -> None:
         self._budget.give(self._count)
@@ -366,6 +370,8 @@ def _submit(
     def step() -> None:
         try:
             batch, receipt = begin()
+        except OtelAgenticError as error:
+            result.set_exception(error.with_traceback(None))  # see `status_of`: perhaps no task waits any more
         except BaseException as error:  # noqa: BLE001 — passed to the waiting task
             result.set_exception(error)
         else:

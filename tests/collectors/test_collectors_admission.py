@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from inline_snapshot import snapshot
 
-from collectors._admission import Admission, HeldTooMuchError, Holding
+from collectors._admission import Admission, HeldTooMuchError, Holding, status_of
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.spans import Receipt, SpanBatch
@@ -165,3 +166,42 @@ def test_work_that_waits_for_a_thread_when_these_end_is_refused_for_a_moment() -
     finally:
         go.set()
         executor.shutdown()
+
+
+@pytest.mark.parametrize("where", ["here", "on a thread"])
+@pytest.mark.parametrize("refusal", [None, OverloadedError("the queue is full")])
+def test_a_batch_is_freed_with_the_response_without_the_collector_of_cyclic_garbage(
+    where: str, refusal: Exception | None
+) -> None:
+    admission = Admission(SETTINGS)
+
+    def begin() -> Begun:
+        batch, receipt = stored()
+        if refusal is not None:
+            raise refusal
+        return batch, receipt
+
+    async def request() -> None:
+        try:
+            with admission.holding() as holding:
+                await admission.run(executor if where == "on a thread" else None, begin, holding)
+        except OverloadedError as error:
+            status_of(error)
+
+    def batches() -> int:
+        return sum(type(tracked) is SpanBatch for tracked in gc.get_objects())
+
+    async def requests() -> None:
+        before = batches()
+        for _ in range(3):
+            await request()
+        await asyncio.sleep(0.01)  # callbacks of the last request
+        assert before == batches()
+
+    gc.collect()
+    gc.disable()
+    try:
+        with ThreadPoolExecutor(1) as executor:
+            asyncio.run(requests())
+    finally:
+        gc.enable()
