@@ -100,8 +100,8 @@ def _soonest_s(error: BaseException | None) -> int:
 def status_of(error: BaseException) -> status_pb2.Status:
     """Return the `google.rpc.Status` of an error, with `RetryInfo` if the same request may be sent again.
 
-    An unexpected error is logged here, and its text is not sent. Then the traceback is removed: its frames refer to the request
-    and, by the future result, to the error, so that refused requests would stay in memory as cyclic garbage.
+    An unexpected error is logged here, and its text is not sent. Finally, the traceback is removed from the error: its frames
+    refer to the request and, through a future, to the error itself, so a refused request would stay in memory as cyclic garbage.
     """
     if isinstance(error, RefusedError):
         return new_status(error.grpc, str(error))
@@ -259,7 +259,7 @@ class Holding:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The job must not be referred to by what it refers to: its batch would stay in memory as cyclic garbage.
+        # The callback refers to this object. If this still referred to the job, its batch would become cyclic garbage.
         job, self._job = self._job, None
         if job is None:
             self._release()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from inline_snapshot import snapshot
@@ -168,11 +170,26 @@ def test_work_that_waits_for_a_thread_when_these_end_is_refused_for_a_moment() -
         executor.shutdown()
 
 
+@contextmanager
+def freeing_batches() -> Iterator[None]:
+    """Check that the block leaves no batch in memory, without the collector of cyclic garbage."""
+
+    def batches() -> int:
+        return sum(type(tracked) is SpanBatch for tracked in gc.get_objects())
+
+    gc.collect()
+    before = batches()
+    gc.disable()
+    try:
+        yield
+        assert before == batches()
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("where", ["here", "on a thread"])
 @pytest.mark.parametrize("refusal", [None, OverloadedError("the queue is full")])
-def test_a_batch_is_freed_with_the_response_without_the_collector_of_cyclic_garbage(
-    where: str, refusal: Exception | None
-) -> None:
+def test_a_batch_is_freed_with_the_response(where: str, refusal: Exception | None) -> None:
     admission = Admission(SETTINGS)
 
     def begin() -> Begun:
@@ -188,20 +205,12 @@ def test_a_batch_is_freed_with_the_response_without_the_collector_of_cyclic_garb
         except OverloadedError as error:
             status_of(error)
 
-    def batches() -> int:
-        return sum(type(tracked) is SpanBatch for tracked in gc.get_objects())
+    with ThreadPoolExecutor(1) as executor, freeing_batches():
+        asyncio.run(request())
 
-    async def requests() -> None:
-        before = batches()
-        for _ in range(3):
-            await request()
-        await asyncio.sleep(0.01)  # callbacks of the last request
-        assert before == batches()
 
-    gc.collect()
-    gc.disable()
-    try:
-        with ThreadPoolExecutor(1) as executor:
-            asyncio.run(requests())
-    finally:
-        gc.enable()
+def test_the_batch_of_a_sender_that_went_away_is_freed_once_it_is_stored() -> None:
+    go = threading.Event()
+    with freeing_batches(), ThreadPoolExecutor(1) as executor:
+        asyncio.run(_abandoned(Admission(SETTINGS), executor, go))
+        go.set()
