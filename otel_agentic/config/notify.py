@@ -95,11 +95,6 @@ class NotifySettings(Section):
     console_url: Text | None = Field(
         default=None, description="URL of the console for links in messages; unset: the admin address"
     )
-
-    def receivers(self, agent: str | None) -> list[str]:
-        """Return the names of the targets that receive the alarms of an agent; None: of conversations without one."""
-        return [target.name for target in self.targets if fnmatchcase(agent or "", target.agent)]
-
     timeout_s: Deadline = Field(default=10.0, description="time limit of one attempt, seconds")
     retry_s: Deadline = Field(
         default=30.0,
@@ -115,3 +110,7 @@ class NotifySettings(Section):
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two targets are named {repeated[0]!r}; each needs its own name")
         return self
+
+    def receivers(self, agent: str | None) -> list[str]:
+        """Return the names of the targets that receive the alarms of an agent; None: without an agent."""
+        return [target.name for target in self.targets if fnmatchcase(agent or "", target.agent)]

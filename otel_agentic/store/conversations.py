@@ -268,7 +268,7 @@ def _facts(conversation: Conversation) -> list[Any]:
         "state": conversation.final_state,
         "user": conversation.user_hash,
         "session": conversation.session_hash,
-        "slices": conversation.slices or None,
+        "slices": list(conversation.slices),
     }
     recorded = {
         name: fact for name, fact in facts.items() if (any(fact) if isinstance(fact, list) else fact is not None)

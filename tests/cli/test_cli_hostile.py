@@ -27,8 +27,21 @@ _PIPES = "a|b`c`<script>alert(1)</script>"
 _ALL = f"{_PIPES} {_ESCAPE} {_MARKUP}"
 _TIMES = ("--since", "2026-03-02T12:00:00Z", "--until", "2026-03-02T14:00:00Z", "--window", "1h", "--step", "1h")
 _SPANS = "SELECT * FROM spans"
+#: Commands whose only formats are a table and JSON.
+_TABLES = (
+    ("truth", "list"),
+    ("truth", "matches"),
+    ("truth", "datasets"),
+    ("judge", "cache"),
+    ("evaluate", "--force"),
+    ("backfill", *_TIMES),
+    ("store", "stats"),
+    ("failures",),
+    ("suite", "list"),
+)
 #: Every command that shows untrusted text, in each of its formats.
 _COMMANDS = (
+    *_TABLES,
     *(("conversations", "list", "--format", form) for form in ("table", "json")),
     ("conversations", "export"),
     *(("tools", "failing", "--format", form) for form in ("table", "csv")),
@@ -40,17 +53,8 @@ _COMMANDS = (
     ("report", "--plot"),
     *(("query", _SPANS, "--format", form) for form in ("table", "json", "csv")),
     ("query", f'SELECT 1 AS "{_ALL}"', "--format", "csv"),
-    ("truth", "list"),
-    ("truth", "matches"),
-    ("truth", "datasets"),
-    ("judge", "cache"),
-    ("evaluate", "--force"),
-    ("backfill", *_TIMES),
-    ("store", "stats"),
     *(("truth", "export", "--format", form) for form in FORMAT_NAMES if form != "parquet"),
     *(("truth", "promote", "--format", form) for form in ("jsonl", "yaml")),
-    ("failures",),
-    ("suite", "list"),
     ("backfill", *_TIMES, "--emit", "openmetrics"),
     ("report", "--format", "html"),
 )
@@ -60,21 +64,7 @@ _REPETITIONS = (
     *(("query", "SELECT name, service, tool_name FROM spans", "--format", form) for form in ("table", "csv")),
     *(("query", "FROM turns", "--format", form) for form in ("table", "json", "csv")),
     *(("report", "--by", by, "--format", form) for by in ("agent", "version") for form in ("table", "markdown")),
-    *(
-        (*command, "--format", "json")
-        for command in (
-            ("tools", "failing"),
-            ("truth", "list"),
-            ("truth", "matches"),
-            ("truth", "datasets"),
-            ("judge", "cache"),
-            ("evaluate", "--force"),
-            ("backfill", *_TIMES),
-            ("store", "stats"),
-            ("failures",),
-            ("suite", "list"),
-        )
-    ),
+    *((*command, "--format", "json") for command in (("tools", "failing"), *_TABLES)),
 )
 #: Errors that quote their input.
 _ERRORS = (

@@ -156,8 +156,8 @@ _ONLY_REQUESTED: Final = "SEMI JOIN requested USING (environment, conversation_i
 #: `failed` are conversations that failed, or are known to fail while the judge is unsure about another part. A draft case
 #: fails nothing; without an end mark, missing turns may still arrive. Recovered faults do not count; faults without a
 #: record of recovery do. Of other metrics, scores count that have a failing label, or a value out of bounds; NaN cannot be
-#: compared. `blame` are the agents to which faults are attributed, see `evaluators.blame.Blame`; to read their column
-#: `details` of all scores would take long.
+#: compared. `blame` are the agents to which faults are attributed, see `evaluators.blame.Blame`, in a query of their own:
+#: reading the column `details` of all scores is slow.
 _PROBLEMS: Final = f"""
 CREATE OR REPLACE TEMP TABLE problems AS
 WITH failed AS MATERIALIZED (
